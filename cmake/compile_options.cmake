@@ -1,0 +1,27 @@
+# How everything is compiled. Targets get it by linking to mrb_options.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(MRB_WARNINGS_AS_ERRORS "Stop at the first warning" OFF)
+option(MRB_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+set(MRB_MARCH "native" CACHE STRING
+    "Processor to compile for (-march). Name one, for example x86-64-v3, when the binary runs elsewhere")
+
+add_library(mrb_options INTERFACE)
+target_include_directories(mrb_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(mrb_options INTERFACE -Wall -Wextra -Wshadow -march=${MRB_MARCH})
+if(MRB_WARNINGS_AS_ERRORS)
+  target_compile_options(mrb_options INTERFACE -Werror)
+endif()
+if(MRB_SANITIZE)
+  target_compile_options(mrb_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+  target_link_options(mrb_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+find_program(MRB_CCACHE ccache)
+if(MRB_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MRB_CCACHE})
+endif()

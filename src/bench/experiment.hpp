@@ -1,0 +1,89 @@
+// What flows from a plan to a report: experiments, their launches, their steps, their results.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "stats/comparison.hpp"
+#include "stats/summary.hpp"
+
+namespace mrb {
+
+// One point of the configuration, every field decided.
+struct Experiment {
+  std::string id;            // stable: a hash of the configuration
+  std::string workload_id;   // equal for experiments that do the same work
+  std::string label;         // the method fields that vary: "rank_dedup libfabric/shm"
+  bool is_baseline = false;  // of its workload
+  Config config;
+};
+
+struct SkippedExperiment {
+  Experiment experiment;
+  std::string reason;  // with the values
+};
+
+struct Plan {
+  std::vector<Experiment> experiments;
+  std::vector<SkippedExperiment> skipped;
+  // Indices into experiments, block after block. Each block holds every experiment twice, in a seeded order and then
+  // in its mirror image (A B B A), so that drift over a block hits all alike.
+  std::vector<std::vector<int>> blocks;
+};
+
+// One phase of one step: exclusive time over the ranks. The slowest rank counts; the fastest shows waiting.
+struct PhaseSample {
+  std::int64_t ns_max = 0;
+  std::int64_t ns_min = 0;
+  std::int64_t ns_sum = 0;  // over ranks
+};
+
+// One step of one launch, as rank 0 gathered it.
+struct StepSample {
+  int step = 0;
+  bool warmup = false;
+  std::int64_t wall_ns = 0;  // of the slowest rank
+  std::map<std::string, PhaseSample> phases;
+  double unaccounted_ratio_max = 0;  // worst rank: |wall - sum of phases| / wall. Marked above 1%
+  double loss = 0;
+  double reward_mean = 0;
+  double gradient_norm = 0;
+  std::uint64_t token_checksum = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t response_tokens = 0;
+  std::int64_t trained_tokens = 0;
+  std::uint64_t dispatch_logical_bytes = 0;  // all ranks, modelled from the routing
+  std::uint64_t dispatch_wire_bytes = 0;     // all ranks, counted as handed to the transport
+};
+
+// Transports, endpoints, buffers, dispatcher and policy made anew, then some steps.
+struct LaunchSample {
+  int block = 0;
+  int index = 0;  // of the run
+  std::string transport;  // what really carried the bytes: "libfabric", "mpi"
+  std::string provider;   // "shm", "tcp;ofi_rxm", "vader"
+  std::vector<StepSample> steps;
+};
+
+enum class ResultStatus { done, failed, skipped };
+
+// Everything known of one experiment.
+struct Result {
+  Experiment experiment;
+  ResultStatus status = ResultStatus::done;
+  std::string reason;                // failed or skipped: why
+  std::string source = "measured";   // or: modelled
+  std::vector<LaunchSample> launches;
+  Summary tokens_per_s;              // over launches: prompt + response tokens a second, all ranks, wall time
+  RatioEstimate against_baseline;    // of tokens_per_s
+  bool same_work = true;             // losses agree with the baseline's, step by step
+  double loss_difference_max = 0;    // relative
+};
+
+// Tokens a second of one launch: prompt and response tokens of the counted steps over their wall time.
+double launch_tokens_per_s(const LaunchSample&);
+
+}  // namespace mrb

@@ -1,0 +1,49 @@
+// How the ranks find each other. Small messages and rare ones only: bytes of the benchmark go through a Transport.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/registry.hpp"
+
+namespace mrb {
+
+// All methods but rank(), size() and abort() are collective: every rank calls them, in the same order. They wait for
+// the slowest rank, at most the time the bootstrap was made with, then throw Error(timeout).
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Every rank's bytes, by rank. Lengths may differ.
+  virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
+
+  // The largest of all ranks' values.
+  virtual std::int64_t max(std::int64_t mine) = 0;
+
+  virtual void barrier() = 0;
+
+  // Ends all ranks at once with this exit code. Does not return.
+  [[noreturn]] virtual void abort(int exit_code) = 0;
+};
+
+struct BootstrapOptions {
+  double timeout_s = 120;
+};
+
+// `solo` (one process) or `mpi`. Throws Error(config) for an unknown name, Error(environment) when MPI does not
+// start. At most one `mpi` bootstrap may live in a process.
+std::unique_ptr<Bootstrap> make_bootstrap(std::string_view name, const BootstrapOptions&);
+
+std::vector<RegistryLine> bootstrap_lines();
+
+// True when this process was started by an MPI launcher as one rank of several (or of one).
+bool started_by_mpirun();
+
+}  // namespace mrb

@@ -1,0 +1,38 @@
+// What every dispatcher must compute: in one process, for all ranks at once, in the plainest words.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dispatch/dispatcher.hpp"
+
+namespace mrb {
+
+// Routing of one rank, owned.
+struct RankRouting {
+  std::vector<std::int32_t> expert_ids;  // [token_count][top_k]
+  int top_k = 1;
+};
+
+// Where a row comes from.
+struct RowSource {
+  int rank = 0;
+  std::int64_t token = 0;
+  int k = 0;
+};
+
+// The rows of `rank`'s experts, in the order of Route::rows_of.
+std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, const ExpertPlacement&, int rank);
+
+// tokens[rank][t * hidden + h] -> rows[rank][n * hidden + h]
+template <class T>
+std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
+                                               std::int64_t hidden, const std::vector<std::vector<T>>& tokens);
+
+// rows -> tokens, added up in the order of `tree`.
+template <class T>
+std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,
+                                              std::int64_t hidden, const std::vector<std::vector<T>>& rows,
+                                              ReductionTree tree);
+
+}  // namespace mrb

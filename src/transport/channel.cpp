@@ -1,0 +1,137 @@
+#include "transport/channel.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/units.hpp"
+
+namespace mrb {
+
+namespace {
+
+// The immediate: the tag above, the sender below.
+constexpr unsigned kRankBits = 12;
+constexpr std::uint32_t kRanksMax = 1u << kRankBits;
+constexpr std::uint32_t kTags = 1u << (32 - kRankBits);  // a tag comes round again long after its exchange has ended
+
+std::uint32_t immediate_of(Tag tag, int sender) { return tag << kRankBits | static_cast<std::uint32_t>(sender); }
+
+// More ranks than cores is usual on a laptop, and there a rank that spins keeps its peer from answering.
+constexpr int kPollsBeforeYield = 64;
+
+// Polls between two looks at the clock.
+class Waiter {
+ public:
+  explicit Waiter(std::int64_t timeout_ns) : deadline_ns_(steady_now_ns() + timeout_ns) {}
+
+  // False once the deadline has passed.
+  bool again() {
+    if (++polls_ % kPollsBeforeYield != 0) return true;
+    sched_yield();
+    return steady_now_ns() < deadline_ns_;
+  }
+
+ private:
+  std::int64_t deadline_ns_;
+  int polls_ = 0;
+};
+
+}  // namespace
+
+Channel::Channel(Transport& transport, Bootstrap& bootstrap, double timeout_s)
+    : transport_(transport), rank_(bootstrap.rank()), size_(bootstrap.size()), timeout_ns_(s_to_ns(timeout_s)) {
+  if (static_cast<std::uint32_t>(size_) > kRanksMax) {
+    throw Error(ErrorKind::config, fmt::format("{} ranks are more than a channel can tell apart", size_),
+                fmt::format("use at most {} ranks", kRanksMax));
+  }
+  // Both ends cut a long put into the same pieces, so all ranks use the shortest of their limits.
+  const std::int64_t limit = static_cast<std::int64_t>(transport.capabilities().put_bytes_max);
+  put_bytes_max_ = static_cast<std::size_t>(-bootstrap.max(-limit));
+  reset_traffic();
+}
+
+Tag Channel::next_tag() {
+  next_tag_ = (next_tag_ + 1) % kTags;
+  return next_tag_;
+}
+
+std::size_t Channel::pieces(std::size_t bytes) const { return (bytes + put_bytes_max_ - 1) / put_bytes_max_; }
+
+void Channel::poll() {
+  arrived_.clear();
+  transport_.poll(arrived_);
+  for (const std::uint32_t immediate : arrived_) ++arrivals_[immediate];
+}
+
+void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, std::string_view operation) {
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t length = std::min(put_bytes_max_, bytes - done);
+    const Put put{peer,   from.region, from.offset_bytes + done, to.region, to.offset_bytes + done,
+                  length, immediate_of(tag, rank_)};
+    Waiter waiter(timeout_ns_);
+    while (!transport_.try_put(put)) {
+      ++traffic_.retries;
+      poll();
+      if (!waiter.again()) {
+        throw Error(ErrorKind::timeout,
+                    fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way",
+                                operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts()),
+                    fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+      }
+    }
+    ++traffic_.puts;
+    traffic_.bytes_to[static_cast<std::size_t>(peer)] += length;
+    done += length;
+  }
+}
+
+void Channel::wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, std::string_view operation) {
+  const auto expected = [&](int peer) {
+    return peer == rank_ ? std::size_t{0} : pieces(bytes_from[static_cast<std::size_t>(peer)]);
+  };
+  const auto arrived = [&](int peer) {
+    const auto found = arrivals_.find(immediate_of(tag, peer));
+    return found == arrivals_.end() ? std::size_t{0} : found->second;
+  };
+  Waiter waiter(timeout_ns_);
+  int peer = 0;  // those below have all arrived
+  while (true) {
+    while (peer < size_ && arrived(peer) >= expected(peer)) ++peer;
+    if (peer == size_) break;
+    poll();
+    if (!waiter.again()) {
+      std::string missing;
+      for (int p = peer; p < size_; ++p) {
+        if (arrived(p) >= expected(p)) continue;
+        missing += fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p, arrived(p), expected(p));
+      }
+      throw Error(ErrorKind::timeout, fmt::format("{}: waited {} s for {}", operation, ns_to_s(timeout_ns_), missing),
+                  fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+    }
+  }
+  for (int p = 0; p < size_; ++p) {
+    if (expected(p) > 0) arrivals_.erase(immediate_of(tag, p));
+  }
+}
+
+void Channel::wait_sent(std::string_view operation) {
+  Waiter waiter(timeout_ns_);
+  while (transport_.pending_puts() > 0) {
+    poll();
+    if (!waiter.again()) {
+      throw Error(ErrorKind::timeout,
+                  fmt::format("{}: waited {} s for {} own puts to be taken by their targets", operation,
+                              ns_to_s(timeout_ns_), transport_.pending_puts()),
+                  "look for a rank that has stopped; if all are alive, raise transport.timeout_s");
+    }
+  }
+}
+
+void Channel::reset_traffic() { traffic_ = {.bytes_to = std::vector<std::uint64_t>(static_cast<std::size_t>(size_))}; }
+
+}  // namespace mrb

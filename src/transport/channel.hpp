@@ -1,0 +1,77 @@
+// What all users of a transport share: counted arrivals, long puts in pieces, deadlines that say who is missing, and
+// the bytes that went to each peer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/bootstrap.hpp"
+#include "transport/transport.hpp"
+
+namespace mrb {
+
+// One exchange among ranks. Carried in the immediate with the sender's rank, so arrivals of different exchanges, and
+// of different senders, never mix whatever the order in which they come.
+using Tag = std::uint32_t;
+
+// A piece of a region.
+struct Piece {
+  RegionId region = 0;
+  std::size_t offset_bytes = 0;
+};
+
+class Channel {
+ public:
+  // Collective. Both references must outlive the channel.
+  Channel(Transport&, Bootstrap&, double timeout_s);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const TransportCapabilities& capabilities() const { return transport_.capabilities(); }
+
+  RegionId expose(std::span<std::byte> memory) { return transport_.expose(memory); }  // collective
+  void withdraw(RegionId region) { transport_.withdraw(region); }
+
+  // A tag for the next exchange. Every rank takes its tags in the same order, so the same exchange has the same tag.
+  Tag next_tag();
+
+  // Starts writing `bytes` (0 is allowed and sends nothing) to `peer`, which may not be this rank. Polls while the
+  // transport is full, within the deadline. `operation` names the exchange in errors: "dispatch", "all_reduce".
+  void put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, std::string_view operation);
+
+  // Waits until the puts of `bytes_from[peer]` bytes with this tag have arrived from every peer (0: none is
+  // expected; this rank's own entry is not looked at). Throws Error(timeout) that names the operation, the ranks that
+  // are missing and how many puts of how many arrived.
+  void wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, std::string_view operation);
+
+  // Waits until all own puts have left their source memory.
+  void wait_sent(std::string_view operation);
+
+  struct Traffic {
+    std::vector<std::uint64_t> bytes_to;  // by peer, payload as handed to the transport
+    std::uint64_t puts = 0;
+    std::uint64_t retries = 0;  // puts the transport could not take at once
+  };
+  const Traffic& traffic() const { return traffic_; }
+  void reset_traffic();
+
+ private:
+  void poll();
+  std::size_t pieces(std::size_t bytes) const;
+
+  Transport& transport_;
+  int rank_;
+  int size_;
+  std::int64_t timeout_ns_;
+  std::size_t put_bytes_max_;
+  Tag next_tag_ = 0;
+  std::vector<std::uint32_t> arrived_;                      // scratch of poll()
+  std::unordered_map<std::uint32_t, std::size_t> arrivals_;  // immediate -> puts not yet waited for
+  Traffic traffic_;
+};
+
+}  // namespace mrb
