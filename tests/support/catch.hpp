@@ -12,10 +12,10 @@
 namespace mrb::test {
 
 #if __has_include(<catch2/catch_all.hpp>)
-using Catch::Approx;
+using Approx = Catch::Approx;
 inline auto contains(const std::string& text) { return Catch::Matchers::ContainsSubstring(text); }
 #else
-using Catch::Approx;
+using Approx = Catch::Detail::Approx;
 inline auto contains(const std::string& text) { return Catch::Matchers::Contains(text); }
 #endif
 
