@@ -1,4 +1,5 @@
-// How the ranks find each other. Small messages and rare ones only: bytes of the benchmark go through a Transport.
+// How the ranks find each other. Small messages and rare ones only: bytes of the benchmark go through a
+// Transport.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace mrb {
 
-// All methods but rank(), size() and abort() are collective: every rank calls them, in the same order. They wait for
-// the slowest rank, at most the time the bootstrap was made with, then throw Error(timeout).
+// All methods but rank(), size() and abort() are collective: every rank calls them, in the same order. They
+// wait for the slowest rank, at most the time the bootstrap was made with, then throw Error(timeout).
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -37,8 +38,8 @@ struct BootstrapOptions {
   double timeout_s = 120;
 };
 
-// `solo` (one process) or `mpi`. Throws Error(config) for an unknown name, Error(environment) when MPI does not
-// start. At most one `mpi` bootstrap may live in a process.
+// `solo` (one process) or `mpi`. Throws Error(config) for an unknown name, Error(environment) when MPI does
+// not start. At most one `mpi` bootstrap may live in a process.
 std::unique_ptr<Bootstrap> make_bootstrap(std::string_view name, const BootstrapOptions&);
 
 std::vector<RegistryLine> bootstrap_lines();

@@ -1,0 +1,140 @@
+// The ranks that mpirun started. Only small and rare messages go this way.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "cluster/bootstrap.hpp"
+#include "cluster/mpi_call.hpp"
+
+namespace mrb {
+
+namespace {
+
+class Mpi final : public Bootstrap {
+ public:
+  explicit Mpi(const BootstrapOptions& options) : timeout_s_(options.timeout_s) {
+    int started = 0;
+    mpi_call(MPI_Initialized(&started), "MPI_Initialized");
+    if (started) {
+      throw Error(ErrorKind::internal, "MPI was already started in this process, and it starts only once",
+                  "make one mpi bootstrap and pass it on");
+    }
+    int threads = 0;
+    mpi_call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");
+    mpi_call(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
+    wait(request, "MPI_Comm_idup");
+    mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    mpi_call(MPI_Comm_rank(ranks_, &rank_), "MPI_Comm_rank");
+    mpi_call(MPI_Comm_size(ranks_, &size_), "MPI_Comm_size");
+  }
+
+  // MPI_Finalize waits for all ranks. When this rank is failing, or the others do not come, it is left out:
+  // the process then ends with its own error and code, and mpirun ends the others because it did not
+  // finalize.
+  ~Mpi() override {
+    if (broken_ || std::uncaught_exceptions() > 0) return;
+    try {
+      barrier();
+      MPI_Comm_free(&ranks_);
+      MPI_Finalize();
+    } catch (const Error& error) {
+      fmt::print(stderr, "error: the ranks did not end together: {}\n", error.what());
+      abort(error.exit_code());
+    }
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    buffers_.lengths.resize(static_cast<std::size_t>(size_));
+    buffers_.length = static_cast<int>(mine.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi_call(
+        MPI_Iallgather(&buffers_.length, 1, MPI_INT, buffers_.lengths.data(), 1, MPI_INT, ranks_, &request),
+        "MPI_Iallgather");
+    wait(request, "all_gather of lengths");
+
+    buffers_.offsets.assign(buffers_.lengths.size(), 0);
+    std::partial_sum(buffers_.lengths.begin(), buffers_.lengths.end() - 1, buffers_.offsets.begin() + 1);
+    buffers_.mine.assign(mine.begin(), mine.end());
+    buffers_.all.resize(static_cast<std::size_t>(buffers_.offsets.back() + buffers_.lengths.back()));
+    mpi_call(MPI_Iallgatherv(buffers_.mine.data(), buffers_.length, MPI_BYTE, buffers_.all.data(),
+                             buffers_.lengths.data(), buffers_.offsets.data(), MPI_BYTE, ranks_, &request),
+             "MPI_Iallgatherv");
+    wait(request, "all_gather");
+
+    std::vector<std::vector<std::byte>> by_rank;
+    for (std::size_t r = 0; r < buffers_.lengths.size(); ++r) {
+      const auto first = buffers_.all.begin() + buffers_.offsets[r];
+      by_rank.emplace_back(first, first + buffers_.lengths[r]);
+    }
+    return by_rank;
+  }
+
+  std::int64_t max(std::int64_t mine) override {
+    buffers_.value = mine;
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi_call(MPI_Iallreduce(&buffers_.value, &buffers_.largest, 1, MPI_INT64_T, MPI_MAX, ranks_, &request),
+             "MPI_Iallreduce");
+    wait(request, "max over ranks");
+    return buffers_.largest;
+  }
+
+  void barrier() override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi_call(MPI_Ibarrier(ranks_, &request), "MPI_Ibarrier");
+    wait(request, "barrier");
+  }
+
+  [[noreturn]] void abort(int exit_code) override {
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  // What the collective in progress reads and writes. They are members because a collective that was given up
+  // may still write to them.
+  struct Buffers {
+    int length = 0;
+    std::vector<int> lengths;
+    std::vector<int> offsets;
+    std::vector<std::byte> mine;
+    std::vector<std::byte> all;
+    std::int64_t value = 0;
+    std::int64_t largest = 0;
+  };
+
+  void wait(MPI_Request& request, std::string_view operation) {
+    if (broken_) {
+      throw Error(ErrorKind::internal,
+                  fmt::format("{}: an earlier collective of the ranks has failed", operation),
+                  "report this with the command that shows it");
+    }
+    broken_ = true;
+    mpi_wait(request, timeout_s_, operation);
+    broken_ = false;
+  }
+
+  double timeout_s_;
+  MPI_Comm ranks_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  bool broken_ = false;  // a collective did not end; the next would not either
+  Buffers buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(const BootstrapOptions& options) {
+  return std::make_unique<Mpi>(options);
+}
+
+}  // namespace mrb

@@ -3,8 +3,8 @@
 
 namespace mrb {
 
-// Experts in equal, contiguous blocks: expert e lives on rank e / experts_per_rank(). `expert_count` must be a
-// multiple of `rank_count` (the configuration is refused before).
+// Experts in equal, contiguous blocks: expert e lives on rank e / experts_per_rank(). `expert_count` must be
+// a multiple of `rank_count` (the configuration is refused before).
 struct ExpertPlacement {
   int expert_count = 0;
   int rank_count = 1;

@@ -21,6 +21,8 @@ class Solo final : public Bootstrap {
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> make_solo_bootstrap(const BootstrapOptions&) { return std::make_unique<Solo>(); }
+std::unique_ptr<Bootstrap> make_solo_bootstrap(const BootstrapOptions&) {
+  return std::make_unique<Solo>();
+}
 
 }  // namespace mrb

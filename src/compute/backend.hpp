@@ -20,7 +20,8 @@ class TokenOps;
 
 // The families of operations, one interface each. The backend owns them.
 struct Operations {
-  ProductOps& products;
+  ProductOps& products;      // in the backend's dtype
+  ProductOps& f32_products;  // in f32 always: routers need it, a rounded logit sends a token to another expert
   LayerOps& layers;
   AttentionOps& attention;
   RouterOps& router;

@@ -13,9 +13,9 @@ struct DispatchCheck {
   std::uint64_t seed = 0;
 };
 
-// Collective. dispatch() and combine() are each compared with the reference, bit for bit, on random routing that
-// every rank draws for all ranks by itself. Throws on all ranks Error(wrong_result) that names the dispatcher, the
-// half, the rank, the row and both values.
+// Collective. dispatch() and combine() are each compared with the reference, bit for bit, on random routing
+// that every rank draws for all ranks by itself. Throws on all ranks Error(wrong_result) that names the
+// dispatcher, the half, the rank, the row and both values.
 void check_dispatcher(Dispatcher&, Bootstrap&, const DispatcherOptions&, const DispatchCheck&);
 
 }  // namespace mrb

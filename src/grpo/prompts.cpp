@@ -1,0 +1,30 @@
+#include "grpo/prompts.hpp"
+
+#include "base/random.hpp"
+
+namespace mrb {
+
+namespace {
+
+std::uint64_t key(int value) { return static_cast<std::uint64_t>(value); }
+
+}  // namespace
+
+std::vector<std::int32_t> draw_prompt(std::uint64_t seed, int step, int prompt, const GrpoConfig& config, int vocab) {
+  Random random({seed, Random::prompts, key(step), key(prompt)});
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.prompt_tokens));
+  for (auto& token : tokens) token = 1 + static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocab - 1)));
+  return tokens;
+}
+
+int draw_longest(const SequenceId& id, const GrpoConfig& config) {
+  Random random({id.seed, Random::lengths, key(id.step), key(id.sequence)});
+  const int choices = config.response_tokens_max - config.response_tokens_min + 1;
+  return config.response_tokens_min + static_cast<int>(random.below(static_cast<std::uint64_t>(choices)));
+}
+
+double draw_uniform(const SequenceId& id, int position) {
+  return Random({id.seed, Random::sampling, key(id.step), key(id.sequence), key(position)}).uniform();
+}
+
+}  // namespace mrb

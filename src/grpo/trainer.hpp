@@ -22,6 +22,7 @@ struct StepResult {
   double kl_mean = 0;            // k3 against the initial policy, per token; 0 when kl_coef is 0
   double clip_ratio = 0;         // share of trained tokens whose gradient the clipping stopped
   double gradient_norm = 0;      // before clipping, at the last optimiser step
+  double log_prob_mean = 0;      // of the trained policy before the update, per response token: comparable
   double log_prob_gap = 0;       // mean |log p of the rollout - log p of the trainer| over response tokens
   std::int64_t prompt_tokens = 0;    // prefilled, once per group
   std::int64_t response_tokens = 0;  // generated, end tokens included

@@ -31,7 +31,10 @@ struct ScoredTokens {
 };
 
 // What forward() keeps for backward().
-class Tape;
+class Tape {
+ public:
+  virtual ~Tape() = default;
+};
 
 struct PolicyParts {
   ComputeBackend& compute;

@@ -17,9 +17,12 @@ namespace {
 // The immediate: the tag above, the sender below.
 constexpr unsigned kRankBits = 12;
 constexpr std::uint32_t kRanksMax = 1u << kRankBits;
-constexpr std::uint32_t kTags = 1u << (32 - kRankBits);  // a tag comes round again long after its exchange has ended
+constexpr std::uint32_t kTags =
+    1u << (32 - kRankBits);  // a tag comes round again long after its exchange has ended
 
-std::uint32_t immediate_of(Tag tag, int sender) { return tag << kRankBits | static_cast<std::uint32_t>(sender); }
+std::uint32_t immediate_of(Tag tag, int sender) {
+  return tag << kRankBits | static_cast<std::uint32_t>(sender);
+}
 
 // More ranks than cores is usual on a laptop, and there a rank that spins keeps its peer from answering.
 constexpr int kPollsBeforeYield = 64;
@@ -44,7 +47,10 @@ class Waiter {
 }  // namespace
 
 Channel::Channel(Transport& transport, Bootstrap& bootstrap, double timeout_s)
-    : transport_(transport), rank_(bootstrap.rank()), size_(bootstrap.size()), timeout_ns_(s_to_ns(timeout_s)) {
+    : transport_(transport),
+      rank_(bootstrap.rank()),
+      size_(bootstrap.size()),
+      timeout_ns_(s_to_ns(timeout_s)) {
   if (static_cast<std::uint32_t>(size_) > kRanksMax) {
     throw Error(ErrorKind::config, fmt::format("{} ranks are more than a channel can tell apart", size_),
                 fmt::format("use at most {} ranks", kRanksMax));
@@ -60,7 +66,9 @@ Tag Channel::next_tag() {
   return next_tag_;
 }
 
-std::size_t Channel::pieces(std::size_t bytes) const { return (bytes + put_bytes_max_ - 1) / put_bytes_max_; }
+std::size_t Channel::pieces(std::size_t bytes) const {
+  return (bytes + put_bytes_max_ - 1) / put_bytes_max_;
+}
 
 void Channel::poll() {
   arrived_.clear();
@@ -71,17 +79,23 @@ void Channel::poll() {
 void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, std::string_view operation) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t length = std::min(put_bytes_max_, bytes - done);
-    const Put put{peer,   from.region, from.offset_bytes + done, to.region, to.offset_bytes + done,
-                  length, immediate_of(tag, rank_)};
+    const Put put{peer,
+                  from.region,
+                  from.offset_bytes + done,
+                  to.region,
+                  to.offset_bytes + done,
+                  length,
+                  immediate_of(tag, rank_)};
     Waiter waiter(timeout_ns_);
     while (!transport_.try_put(put)) {
       ++traffic_.retries;
       poll();
       if (!waiter.again()) {
-        throw Error(ErrorKind::timeout,
-                    fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way",
-                                operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts()),
-                    fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+        throw Error(
+            ErrorKind::timeout,
+            fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way",
+                        operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts()),
+            fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
       }
     }
     ++traffic_.puts;
@@ -108,9 +122,11 @@ void Channel::wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, st
       std::string missing;
       for (int p = peer; p < size_; ++p) {
         if (arrived(p) >= expected(p)) continue;
-        missing += fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p, arrived(p), expected(p));
+        missing += fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p,
+                               arrived(p), expected(p));
       }
-      throw Error(ErrorKind::timeout, fmt::format("{}: waited {} s for {}", operation, ns_to_s(timeout_ns_), missing),
+      throw Error(ErrorKind::timeout,
+                  fmt::format("{}: waited {} s for {}", operation, ns_to_s(timeout_ns_), missing),
                   fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
     }
   }
@@ -132,6 +148,8 @@ void Channel::wait_sent(std::string_view operation) {
   }
 }
 
-void Channel::reset_traffic() { traffic_ = {.bytes_to = std::vector<std::uint64_t>(static_cast<std::size_t>(size_))}; }
+void Channel::reset_traffic() {
+  traffic_ = {.bytes_to = std::vector<std::uint64_t>(static_cast<std::size_t>(size_))};
+}
 
 }  // namespace mrb

@@ -1,5 +1,5 @@
-// What all users of a transport share: counted arrivals, long puts in pieces, deadlines that say who is missing, and
-// the bytes that went to each peer.
+// What all users of a transport share: counted arrivals, long puts in pieces, deadlines that say who is
+// missing, and the bytes that went to each peer.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace mrb {
 
-// One exchange among ranks. Carried in the immediate with the sender's rank, so arrivals of different exchanges, and
-// of different senders, never mix whatever the order in which they come.
+// One exchange among ranks. Carried in the immediate with the sender's rank, so arrivals of different
+// exchanges, and of different senders, never mix whatever the order in which they come.
 using Tag = std::uint32_t;
 
 // A piece of a region.
@@ -36,16 +36,18 @@ class Channel {
   RegionId expose(std::span<std::byte> memory) { return transport_.expose(memory); }  // collective
   void withdraw(RegionId region) { transport_.withdraw(region); }
 
-  // A tag for the next exchange. Every rank takes its tags in the same order, so the same exchange has the same tag.
+  // A tag for the next exchange. Every rank takes its tags in the same order, so the same exchange has the
+  // same tag.
   Tag next_tag();
 
-  // Starts writing `bytes` (0 is allowed and sends nothing) to `peer`, which may not be this rank. Polls while the
-  // transport is full, within the deadline. `operation` names the exchange in errors: "dispatch", "all_reduce".
+  // Starts writing `bytes` (0 is allowed and sends nothing) to `peer`, which may not be this rank. Polls
+  // while the transport is full, within the deadline. `operation` names the exchange in errors: "dispatch",
+  // "all_reduce".
   void put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, std::string_view operation);
 
   // Waits until the puts of `bytes_from[peer]` bytes with this tag have arrived from every peer (0: none is
-  // expected; this rank's own entry is not looked at). Throws Error(timeout) that names the operation, the ranks that
-  // are missing and how many puts of how many arrived.
+  // expected; this rank's own entry is not looked at). Throws Error(timeout) that names the operation, the
+  // ranks that are missing and how many puts of how many arrived.
   void wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, std::string_view operation);
 
   // Waits until all own puts have left their source memory.
@@ -69,7 +71,7 @@ class Channel {
   std::int64_t timeout_ns_;
   std::size_t put_bytes_max_;
   Tag next_tag_ = 0;
-  std::vector<std::uint32_t> arrived_;                      // scratch of poll()
+  std::vector<std::uint32_t> arrived_;                       // scratch of poll()
   std::unordered_map<std::uint32_t, std::size_t> arrivals_;  // immediate -> puts not yet waited for
   Traffic traffic_;
 };

@@ -1,4 +1,5 @@
-// Reductions over a channel, each in a fixed order, so that results are the same on every rank and in every run.
+// Reductions over a channel, each in a fixed order, so that results are the same on every rank and in every
+// run.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace mrb {
 
-// All methods are collective and block until done. Buffers grow to the longest input seen and are registered once.
+// All methods are collective and block until done. Buffers grow to the longest input seen and are registered
+// once.
 class Collectives {
  public:
   explicit Collectives(Channel&);
@@ -17,8 +19,8 @@ class Collectives {
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
 
-  // values[i] becomes the sum over ranks, added in ascending rank order. Each rank reduces one slice and sends it to
-  // all: 2 (size - 1) / size times the bytes leave each rank. Lengths must be equal on all ranks.
+  // values[i] becomes the sum over ranks, added in ascending rank order. Each rank reduces one slice and
+  // sends it to all: 2 (size - 1) / size times the bytes leave each rank. Lengths must be equal on all ranks.
   void all_reduce_sum(std::span<float> values);
   void all_reduce_sum(std::span<double> values);
 
@@ -28,11 +30,12 @@ class Collectives {
  private:
   template <class T>
   void sum(std::span<T> values);
-  void reserve(std::size_t bytes);  // collective: all ranks ask for the same
+  void reserve(std::size_t slice_bytes);  // collective: all ranks ask for the same
 
   Channel& channel_;
   AlignedBuffer send_;
   AlignedBuffer receive_;
+  std::size_t slice_capacity_bytes_ = 0;
   RegionId send_region_ = 0;
   RegionId receive_region_ = 0;
   bool exposed_ = false;

@@ -1,10 +1,12 @@
-// Ranks that share one process: a put is a copy. One rank is the usual case (`solo`); tests run several as threads.
+// Ranks that share one process: a put is a copy. One rank is the usual case (`solo`); tests run several as
+// threads.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <mutex>
 
+#include "transport/bounds.hpp"
 #include "transport/transport.hpp"
 
 namespace mrb {
@@ -37,8 +39,10 @@ class Loopback final : public Transport {
       Address address;
       std::memcpy(&address, bytes.data(), sizeof address);
       if (address.process != mine.process) {
-        throw Error(ErrorKind::config, fmt::format("transport 'loopback' cannot reach {} ranks in other processes", gathered.size() - 1),
-                    "use transport: mpi or libfabric, or ranks: 1");
+        throw Error(
+            ErrorKind::config,
+            fmt::format("transport 'loopback' cannot reach {} ranks in other processes", gathered.size() - 1),
+            "use transport: mpi or libfabric, or ranks: 1");
       }
       peers_.push_back(address.mailbox);
     }
@@ -70,7 +74,8 @@ class Loopback final : public Transport {
     }
     Mailbox& peer = *peers_.at(static_cast<std::size_t>(put.peer));
     const std::lock_guard lock(peer.mutex);
-    std::memcpy(inside(peer.regions, put.target_region, put.target_offset_bytes, put.bytes, "target"), source, put.bytes);
+    std::memcpy(inside(peer.regions, put.target_region, put.target_offset_bytes, put.bytes, "target"), source,
+                put.bytes);
     peer.immediates.push_back(put.immediate);
     return true;
   }
@@ -84,14 +89,9 @@ class Loopback final : public Transport {
   std::size_t pending_puts() const override { return 0; }
 
  private:
-  static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region, std::size_t offset,
-                           std::size_t bytes, std::string_view side) {
-    const std::size_t size = region < regions.size() ? regions[region].size() : 0;
-    if (bytes > size || offset > size - bytes) {
-      throw Error(ErrorKind::internal,
-                  fmt::format("a put of {} bytes at {} leaves its {} region {} of {} bytes", bytes, offset, side, region, size),
-                  "report this with the command that shows it");
-    }
+  static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region,
+                           std::size_t offset, std::size_t bytes, std::string_view side) {
+    require_inside(side, region, region < regions.size() ? regions[region].size() : 0, offset, bytes);
     return regions[region].data() + offset;
   }
 

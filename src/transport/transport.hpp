@@ -1,5 +1,5 @@
-// Moves bytes between ranks. It knows nothing of tokens or experts, and nothing of time limits: channel.hpp adds
-// counting, splitting and deadlines for all transports at once.
+// Moves bytes between ranks. It knows nothing of tokens or experts, and nothing of time limits: channel.hpp
+// adds counting, splitting and deadlines for all transports at once.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace mrb {
 
-// A piece of memory that every rank exposed in the same collective call. The same id names each rank's own piece.
+// A piece of memory that every rank exposed in the same collective call. The same id names each rank's own
+// piece.
 using RegionId = std::uint32_t;
 
 // One write into a peer's memory.
@@ -30,34 +31,37 @@ struct Put {
 };
 
 struct TransportCapabilities {
-  std::string name;       // "libfabric"
-  std::string provider;   // what really carries the bytes, in the library's own words: "tcp;ofi_rxm", "shm", "vader"
-  std::string library;    // name and version of the library that was loaded
+  std::string name;  // "libfabric"
+  std::string
+      provider;  // what really carries the bytes, in the library's own words: "tcp;ofi_rxm", "shm", "vader"
+  std::string library;  // name and version of the library that was loaded
   std::size_t put_bytes_max = 0;
 };
 
-// Puts may arrive in any order, and one put's bytes say nothing of another's: each put delivers its immediate at the
-// target once all its bytes are there, and receivers count immediates. Calls come from one thread. Nothing moves
-// unless poll() is called, on the receiving side too.
+// Puts may arrive in any order, and one put's bytes say nothing of another's: each put delivers its immediate
+// at the target once all its bytes are there, and receivers count immediates. Calls come from one thread.
+// Nothing moves unless poll() is called, on the receiving side too.
 class Transport {
  public:
   virtual ~Transport() = default;  // collective for some: destroy on all ranks, after a barrier
 
   virtual const TransportCapabilities& capabilities() const = 0;
 
-  // Collective, in the same order on all ranks. `memory` stays valid, and where it is, until withdraw(). Lengths may
-  // differ from rank to rank. Throws Error(environment) with the library's words when it cannot be registered.
+  // Collective, in the same order on all ranks. `memory` stays valid, and where it is, until withdraw().
+  // Lengths may differ from rank to rank. Throws Error(environment) with the library's words when it cannot
+  // be registered.
   virtual RegionId expose(std::span<std::byte> memory) = 0;
 
   // Local. No put from or into this rank's piece may be on its way.
   virtual void withdraw(RegionId) = 0;
 
-  // Starts a put and returns true, or returns false when no more can be in flight: poll(), then try again. The source
-  // stays untouched by the caller until pending_puts() no longer counts it. Throws Error(internal) when the put does
-  // not lie inside both regions.
+  // Starts a put and returns true, or returns false when no more can be in flight: poll(), then try again.
+  // The source stays untouched by the caller until pending_puts() no longer counts it. Throws Error(internal)
+  // when the put does not lie inside both regions.
   virtual bool try_put(const Put&) = 0;
 
-  // Makes progress, never blocks, and appends the immediates of the puts that arrived here since the last call.
+  // Makes progress, never blocks, and appends the immediates of the puts that arrived here since the last
+  // call.
   virtual void poll(std::vector<std::uint32_t>& arrived) = 0;
 
   // How many of this rank's own puts still need their source memory.
@@ -68,8 +72,8 @@ struct TransportOptions {
   std::string provider;  // libfabric only
 };
 
-// Collective. Throws Error(config) for a name or provider this build does not know, Error(environment) when the
-// machine has no such provider: what is asked for is what is used.
+// Collective. Throws Error(config) for a name or provider this build does not know, Error(environment) when
+// the machine has no such provider: what is asked for is what is used.
 std::unique_ptr<Transport> make_transport(std::string_view name, Bootstrap&, const TransportOptions&);
 
 std::vector<RegistryLine> transport_lines();
