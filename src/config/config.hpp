@@ -12,11 +12,11 @@ namespace mrb {
 
 // One step of GRPO. The defaults suit the model `tiny` on a laptop.
 struct GrpoConfig {
-  int prompts = 8;                        // per step, over all ranks
-  int group_size = 8;                     // answers sampled per prompt
+  int prompts = 16;                       // per step, over all ranks
+  int group_size = 16;                    // answers sampled per prompt
   int prompt_tokens = 8;                  // length of each prompt
-  int response_tokens_min = 8;            // each answer's longest length is drawn from this ...
-  int response_tokens_max = 16;           // ... to this; it may end before, by its end token
+  int response_tokens_min = 4;            // each answer's longest length is drawn from this ...
+  int response_tokens_max = 8;            // ... to this; it may end before, by its end token
   double temperature = 1.0;               // of sampling, and of the log-probabilities
   std::string advantage = "grpo";         // or: grpo_population, dr_grpo, leave_one_out
   double advantage_eps = 1e-6;            // added to the standard deviation

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +17,19 @@ struct SettingsSources {
   std::vector<std::pair<std::string, std::string>> environment;  // name, value; only MRB_* are looked at
   std::vector<std::string> sets;                                 // "a.b=value"
   std::vector<std::pair<std::string, std::string>> flags;        // key, value
-  bool for_run = true;  // also demand what executing needs (attention we have, experts that divide over the ranks)
+  bool for_run = true;  // also demand what executing needs: attention we have, a provider for libfabric
+
+  // Names that this build knows, by key ("dispatcher"): any other is a fault. Keys that are missing take any name.
+  std::map<std::string, std::vector<std::string>> choices;
+
+  // How many ranks mpirun has started, when it has: `ranks` must agree, or is taken from it.
+  std::optional<int> world_size;
 };
 
 // The values of one field.
 struct Setting {
   std::string key;                  // "transport.name"
-  std::vector<std::string> values;  // canonical text, in the order given
+  std::vector<std::string> values;  // canonical text, in the order given; none: the model preset's value
   std::string origin;               // "default", "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
 };
 
@@ -41,7 +48,7 @@ Settings load_settings(const SettingsSources&);
 struct Point {
   Config config;
   std::map<std::string, std::string> workload;  // the fields that decide what is computed, with more than one value
-  std::map<std::string, std::string> method;    // the fields that decide how, with more than one value
+  std::map<std::string, std::string> method;    // the fields that decide how, with more than one value here
   bool is_baseline = false;                     // the one that others of the same workload are compared with
 };
 
@@ -56,6 +63,14 @@ std::string settings_yaml(const Settings&, Origins);
 
 // The YAML of one point, for tuned.yaml; `comment` lines come first, each behind "# ".
 std::string config_yaml(const Config&, const std::vector<std::string>& comment);
+
+// The same with every field's sentence and range: where a user begins.
+std::string starter_yaml();
+
+// One "key=value" line per field that means anything in this configuration, in the order of the schema. The workload
+// lines are those of the fields that decide what is computed, with ranks left out and the seed.
+enum class FieldSet { all, workload, method };
+std::string canonical_lines(const Config&, FieldSet);
 
 // JSON Schema (draft-07) of the configuration file.
 std::string config_json_schema();

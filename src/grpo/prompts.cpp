@@ -1,6 +1,7 @@
 #include "grpo/prompts.hpp"
 
 #include "base/random.hpp"
+#include "grpo/reward.hpp"
 
 namespace mrb {
 
@@ -14,6 +15,7 @@ std::vector<std::int32_t> draw_prompt(std::uint64_t seed, int step, int prompt, 
   Random random({seed, Random::prompts, key(step), key(prompt)});
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.prompt_tokens));
   for (auto& token : tokens) token = 1 + static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocab - 1)));
+  tokens.back() = 1 + static_cast<std::int32_t>(random.below(kRewardClasses));
   return tokens;
 }
 

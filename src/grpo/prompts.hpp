@@ -18,7 +18,7 @@ struct SequenceId {
   int sequence = 0;
 };
 
-// Random tokens other than the end token; the last is the key, see reward.hpp.
+// Random tokens other than the end token; the last is the key, one of tokens 1 to kRewardClasses (reward.hpp).
 std::vector<std::int32_t> draw_prompt(std::uint64_t seed, int step, int prompt, const GrpoConfig&, int vocab);
 
 // The longest the answer may get, from response_tokens_min to response_tokens_max, both possible.

@@ -9,7 +9,8 @@ namespace mrb {
 // Tokens fall in this many classes, by token % kRewardClasses.
 constexpr int kRewardClasses = 4;
 
-// "Stay in the key's class": the share of answer tokens of the same class as the prompt's last token, counted
+// "Stay in the key's class": the prompt's last token is the key, one of tokens 1 to kRewardClasses, one in each class.
+// The reward is the share of answer tokens of the key's class, counted
 // against the longest length the answer could have had, so that ending early does not pay. The end token never
 // counts. Between 0 and 1; an answer at random gets about 1 / kRewardClasses.
 double class_reward(std::span<const std::int32_t> prompt, std::span<const std::int32_t> answer, int longest);

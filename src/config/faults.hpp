@@ -1,0 +1,30 @@
+// What is wrong with a configuration, gathered so that all of it is reported at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mrb {
+
+struct Fault {
+  std::string where;  // "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--ranks"
+  std::string problem;
+  std::string fix;
+};
+
+class Faults {
+ public:
+  void add(std::string where, std::string problem, std::string fix);
+  bool empty() const { return faults_.empty(); }
+
+  // Throws Error(config) with every fault; does nothing when there are none.
+  void report() const;
+
+ private:
+  std::vector<Fault> faults_;  // none twice
+};
+
+// The text as it may be shown: without control characters, and cut when it is long.
+std::string shown(const std::string& text);
+
+}  // namespace mrb
