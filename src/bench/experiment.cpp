@@ -1,0 +1,39 @@
+#include "bench/experiment.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.hpp"
+
+namespace mrb {
+
+namespace {
+
+constexpr double kSmallLoss = 0.01;
+constexpr double kF32Tolerance = 1e-4;
+constexpr double kBf16Tolerance = 2e-2;
+
+double relative_difference(double a, double b, double floor) {
+  return std::abs(a - b) / std::max({std::abs(a), std::abs(b), floor});
+}
+
+}  // namespace
+
+double work_difference(const StepSample& a, const StepSample& b) {
+  return std::max(relative_difference(a.loss, b.loss, kSmallLoss),
+                  relative_difference(a.log_prob_mean, b.log_prob_mean, kSmallLoss));
+}
+
+double work_tolerance(const Config& config) { return config.compute.dtype == "f32" ? kF32Tolerance : kBf16Tolerance; }
+
+double launch_tokens_per_s(const LaunchSample& launch) {
+  std::int64_t tokens = 0, wall_ns = 0;
+  for (const StepSample& step : launch.steps) {
+    if (step.warmup) continue;
+    tokens += step.prompt_tokens + step.response_tokens;
+    wall_ns += step.wall_ns;
+  }
+  return wall_ns > 0 ? static_cast<double>(tokens) / ns_to_s(wall_ns) : 0;
+}
+
+}  // namespace mrb

@@ -34,6 +34,9 @@ struct Plan {
   std::vector<std::vector<int>> blocks;
 };
 
+// Above this share of the wall time that no phase accounts for, a step is marked.
+constexpr double kUnaccountedRatioMax = 0.01;
+
 // One phase of one step: exclusive time over the ranks. The slowest rank counts; the fastest shows waiting.
 struct PhaseSample {
   std::int64_t ns_max = 0;
@@ -50,6 +53,7 @@ struct StepSample {
   double unaccounted_ratio_max = 0;  // worst rank: |wall - sum of phases| / wall. Marked above 1%
   double loss = 0;
   double reward_mean = 0;
+  double log_prob_mean = 0;
   double gradient_norm = 0;
   std::uint64_t token_checksum = 0;
   std::int64_t prompt_tokens = 0;
@@ -75,13 +79,31 @@ struct Result {
   Experiment experiment;
   ResultStatus status = ResultStatus::done;
   std::string reason;                // failed or skipped: why
+  bool wrong = false;                // failed because the dispatcher disagreed with the reference
   std::string source = "measured";   // or: modelled
   std::vector<LaunchSample> launches;
   Summary tokens_per_s;              // over launches: prompt + response tokens a second, all ranks, wall time
   RatioEstimate against_baseline;    // of tokens_per_s
-  bool same_work = true;             // losses agree with the baseline's, step by step
-  double loss_difference_max = 0;    // relative
+  bool same_work = true;             // losses and tokens agree with the baseline's, step by step
+  double loss_difference_max = 0;    // relative, see work_difference()
 };
+
+// Everything a run has found so far.
+struct RunRecord {
+  std::vector<Result> results;  // in the order of the plan, skipped ones last
+  int launches_done = 0;
+  int launches_planned = 0;
+  int blocks_done = 0;
+  std::string status = "running";  // then: ok, partial, failed, interrupted
+  std::vector<std::string> notes;  // what a reader of the numbers must know
+};
+
+// How far apart two steps are that should have done the same: the larger relative difference of their losses and of
+// their mean log-probabilities (losses below 0.01 count as 0.01: they are sums that cancel).
+double work_difference(const StepSample&, const StepSample&);
+
+// What work_difference() may be between variants: sums in another order, and no more.
+double work_tolerance(const Config&);
 
 // Tokens a second of one launch: prompt and response tokens of the counted steps over their wall time.
 double launch_tokens_per_s(const LaunchSample&);

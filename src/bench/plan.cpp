@@ -1,0 +1,138 @@
+#include "bench/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/units.hpp"
+
+namespace mrb {
+
+namespace {
+
+// "rank_dedup libfabric/shm": the method fields that vary, in the order of the schema.
+std::string label_of(const Point& point) {
+  std::string label;
+  const auto add = [&](const std::string& text) { label += (label.empty() ? "" : " ") + text; };
+  for (const auto& [key, value] : point.workload) add(key.substr(key.find('.') + 1) + "=" + value);
+  const auto& method = point.method;
+  if (method.contains("dispatcher")) add(point.config.dispatcher.name);
+  if (method.contains("transport") || method.contains("transport.provider")) {
+    const auto& transport = point.config.transport;
+    add(transport.name == "libfabric" ? transport.name + "/" + transport.provider : transport.name);
+  }
+  for (const auto& [key, value] : method) {
+    if (key == "dispatcher" || key.starts_with("transport")) continue;
+    add(key.substr(key.find('.') + 1) + "=" + value);
+  }
+  return label.empty() ? point.config.dispatcher.name + " " + point.config.transport.name : label;
+}
+
+// Empty when the experiment can run.
+std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
+  if (config.dispatcher.name == "reference" && config.ranks > 1) {
+    return fmt::format("dispatcher 'reference' works within one rank, and there are {}", config.ranks);
+  }
+  if (config.transport.name == "loopback" && config.ranks > 1) {
+    return fmt::format("transport 'loopback' stays within one process, and there are {} ranks", config.ranks);
+  }
+  const std::uint64_t needed = estimate_memory_bytes(config);
+  if (limits.memory_bytes_per_rank > 0 && needed > limits.memory_bytes_per_rank) {
+    return fmt::format("it needs about {} a rank (16 bytes a weight and packed copies, cache, activations), and there are {}",
+                       bytes_text(needed), bytes_text(limits.memory_bytes_per_rank));
+  }
+  return "";
+}
+
+// Each block: all experiments in an order drawn from the seed, then in its mirror image.
+std::vector<std::vector<int>> draw_blocks(int experiments, int blocks, std::uint64_t seed) {
+  std::vector<std::vector<int>> result;
+  for (int block = 0; block < blocks; ++block) {
+    std::vector<int> order(static_cast<std::size_t>(experiments));
+    std::iota(order.begin(), order.end(), 0);
+    Random random({seed, Random::order, static_cast<std::uint64_t>(block)});
+    for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
+    const std::vector<int> mirrored(order.rbegin(), order.rend());
+    order.insert(order.end(), mirrored.begin(), mirrored.end());
+    result.push_back(std::move(order));
+  }
+  return result;
+}
+
+// A workload whose baseline was skipped is compared with its first experiment that runs.
+void settle_baselines(std::vector<Experiment>& experiments) {
+  std::map<std::string, bool> has_baseline;
+  for (const Experiment& experiment : experiments) has_baseline[experiment.workload_id] |= experiment.is_baseline;
+  for (Experiment& experiment : experiments) {
+    if (has_baseline[experiment.workload_id]) continue;
+    experiment.is_baseline = has_baseline[experiment.workload_id] = true;
+  }
+}
+
+}  // namespace
+
+std::string short_hash(const std::string& canonical) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : canonical) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return fmt::format("{:016x}", hash);
+}
+
+std::uint64_t estimate_memory_bytes(const Config& config) {
+  const ModelShape& model = config.model;
+  const auto local = [&](std::int64_t all) { return (all + config.ranks - 1) / config.ranks; };
+  const ParameterCount count = count_parameters(model);
+  const std::int64_t weights = count.total - count.experts + local(count.experts);
+  const std::int64_t packed_bytes = config.compute.dtype == "bf16" ? 2 : 4;
+  const std::int64_t policies = config.grpo.kl_coef > 0 ? 2 : 1;
+  const std::int64_t state = weights * (policies * (4 + 4 + packed_bytes) + 4 + 4);
+
+  const GrpoConfig& grpo = config.grpo;
+  const std::int64_t length = grpo.prompt_tokens + grpo.response_tokens_max;
+  const std::int64_t answers = local(grpo.prompts) * grpo.group_size;
+  const std::int64_t cache = answers * length * kv_bytes_per_token(model, 4);
+
+  // Kept by forward(): inputs of both blocks, the fused projection, attention's output, and per copy its row and its
+  // two inner halves.
+  const std::int64_t tokens = std::max<std::int64_t>(length, std::min<std::int64_t>(grpo.micro_batch_tokens, answers * length));
+  const std::int64_t per_token = 2 * model.hidden + (2 * model.heads + 2 * model.kv_heads) * std::int64_t{model.head_dim} +
+                                 model.top_k * (model.hidden + 2 * std::int64_t{model.expert_ff});
+  const std::int64_t activations = tokens * per_token * model.layers * 4;
+  return static_cast<std::uint64_t>(state + cache + activations);
+}
+
+Plan make_plan(const Settings& settings, const PlanLimits& limits) {
+  Plan plan;
+  for (const Point& point : expand(settings)) {
+    Experiment experiment{.id = short_hash(canonical_lines(point.config, FieldSet::all)),
+                          .workload_id = short_hash(canonical_lines(point.config, FieldSet::workload)),
+                          .label = label_of(point),
+                          .is_baseline = point.is_baseline,
+                          .config = point.config};
+    const std::string reason = reason_to_skip(point.config, limits);
+    if (reason.empty()) {
+      plan.experiments.push_back(std::move(experiment));
+    } else {
+      plan.skipped.push_back({std::move(experiment), reason});
+    }
+  }
+  if (plan.experiments.empty()) {
+    std::string reasons;
+    for (const SkippedExperiment& skipped : plan.skipped) {
+      const std::string line = fmt::format("\n  {}: {}", skipped.experiment.label, skipped.reason);
+      if (reasons.find(skipped.reason) == std::string::npos) reasons += line;
+    }
+    throw Error(ErrorKind::config, "nothing of this configuration can run here:" + reasons,
+                "change what the reasons name; moe-rl-bench list shows what this build has");
+  }
+  settle_baselines(plan.experiments);
+  const Config& first = plan.experiments.front().config;
+  plan.blocks = draw_blocks(static_cast<int>(plan.experiments.size()), first.measure.blocks, first.seed);
+  return plan;
+}
+
+}  // namespace mrb

@@ -1,0 +1,110 @@
+#include "bench/runner.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "bench/comparison.hpp"
+
+namespace mrb {
+
+namespace {
+
+class Runner {
+ public:
+  Runner(const Plan& plan, const LaunchContext& context, const RunnerHooks& hooks)
+      : plan_(plan), context_(context), hooks_(hooks), is_first_(context.bootstrap.rank() == 0) {
+    for (const Experiment& experiment : plan.experiments) record_.results.push_back({.experiment = experiment});
+    for (const SkippedExperiment& skipped : plan.skipped) {
+      record_.results.push_back({.experiment = skipped.experiment, .status = ResultStatus::skipped, .reason = skipped.reason});
+    }
+    for (const auto& block : plan.blocks) record_.launches_planned += static_cast<int>(block.size());
+  }
+
+  RunRecord run() {
+    const std::int64_t began_ns = context_.clock.now_ns();
+    const double limit_s = plan_.experiments.front().config.measure.time_limit_s;
+    for (std::size_t block = 0; block < plan_.blocks.size() && !interrupted_; ++block) {
+      const double elapsed_s = ns_to_s(context_.bootstrap.max(context_.clock.now_ns() - began_ns));
+      if (limit_s > 0 && elapsed_s > limit_s) {
+        record_.notes.push_back(fmt::format("the time limit of {} s ended the run after {} of {} blocks", limit_s, block, plan_.blocks.size()));
+        break;
+      }
+      for (const int index : plan_.blocks[block]) {
+        launch(static_cast<int>(block), index);
+        if (interrupted_) break;
+      }
+      if (!interrupted_) ++record_.blocks_done;
+    }
+    finish();
+    return std::move(record_);
+  }
+
+ private:
+  void launch(int block, int index) {
+    Result& result = record_.results[static_cast<std::size_t>(index)];
+    if (result.status == ResultStatus::failed) return;
+    const bool is_checked = !checked_.insert(index).second;
+    const std::int64_t began_ns = context_.clock.now_ns();
+    std::unique_ptr<Launch> launch;
+    try {
+      launch = std::make_unique<Launch>(result.experiment, context_, is_checked ? CheckDispatcher::no : CheckDispatcher::yes);
+    } catch (const Error& error) {
+      // Nobody answers a rank that has stopped: that is the end, not one experiment's failure.
+      if (error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::internal) throw;
+      result.status = ResultStatus::failed;
+      result.reason = error.what();
+      result.wrong = error.kind() == ErrorKind::wrong_result;
+      report(fmt::format("{}: failed: {}", result.experiment.label, error.what()));
+      return;
+    }
+    LaunchSample sample = launch->run(hooks_.interrupted);
+    launch.reset();
+    sample.block = block;
+    sample.index = record_.launches_done++;
+    const int steps = result.experiment.config.measure.warmup_steps + result.experiment.config.measure.steps;
+    interrupted_ = context_.bootstrap.max(is_first_ && static_cast<int>(sample.steps.size()) < steps ? 1 : 0) > 0;
+    if (!is_first_) return;
+    const double rate = launch_tokens_per_s(sample);
+    result.launches.push_back(std::move(sample));
+    report(fmt::format("launch {:>3} of {}  block {}  {:<32} {:>9.0f} tokens/s  {:.1f} s", record_.launches_done,
+                       record_.launches_planned, block + 1, result.experiment.label, rate,
+                       ns_to_s(context_.clock.now_ns() - began_ns)));
+  }
+
+  void report(const std::string& line) {
+    if (!is_first_) return;
+    hooks_.progress(line);
+    compare_results(record_.results);
+    hooks_.save(record_);
+  }
+
+  void finish() {
+    compare_results(record_.results);
+    int failed = 0, done = 0;
+    for (const Result& result : record_.results) {
+      failed += result.status == ResultStatus::failed ? 1 : 0;
+      done += result.status == ResultStatus::done ? 1 : 0;
+    }
+    record_.status = interrupted_ ? "interrupted" : done == 0 ? "failed" : failed > 0 ? "partial" : "ok";
+    if (is_first_) hooks_.save(record_);
+  }
+
+  const Plan& plan_;
+  LaunchContext context_;
+  const RunnerHooks& hooks_;
+  bool is_first_;
+  bool interrupted_ = false;
+  std::set<int> checked_;  // experiments whose dispatcher agreed with the reference
+  RunRecord record_;
+};
+
+}  // namespace
+
+RunRecord run_plan(const Plan& plan, const LaunchContext& context, const RunnerHooks& hooks) {
+  return Runner(plan, context, hooks).run();
+}
+
+}  // namespace mrb

@@ -1,0 +1,25 @@
+// What a run's launches say of its variants.
+#pragma once
+
+#include <vector>
+
+#include "bench/experiment.hpp"
+
+namespace mrb {
+
+// Fills in tokens_per_s, against_baseline, same_work and loss_difference_max of every result from its launches. Only
+// blocks in which both the variant and its baseline ran are compared: the ratio of a block is that of the geometric
+// means of their launches in it.
+void compare_results(std::vector<Result>&);
+
+// The log ratios, one per block, of a variant's tokens a second to its baseline's.
+std::vector<double> block_log_ratios(const Result& variant, const Result& baseline);
+
+// The baseline of this result's workload; null when it did not run.
+const Result* find_baseline(const std::vector<Result>&, const Result&);
+
+// The variant to use for this baseline's workload: the one with the highest ratio among those shown to be faster, or
+// the baseline itself when none is.
+const Result& choose(const std::vector<Result>&, const Result& baseline);
+
+}  // namespace mrb

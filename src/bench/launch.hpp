@@ -1,0 +1,38 @@
+// One launch: transport, buffers, dispatcher and policy made anew, then some steps.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "bench/experiment.hpp"
+#include "cluster/bootstrap.hpp"
+
+namespace mrb {
+
+struct LaunchContext {
+  Bootstrap& bootstrap;
+  const Clock& clock;
+  int threads = 1;  // per rank, where the configuration leaves it to us
+};
+
+enum class CheckDispatcher { no, yes };
+
+class Launch {
+ public:
+  // Collective. Sets everything up, and with CheckDispatcher::yes compares the dispatcher with the reference on this
+  // experiment's shapes. An Error is thrown on all ranks.
+  Launch(const Experiment&, const LaunchContext&, CheckDispatcher);
+  ~Launch();  // collective, unless an exception is on its way
+
+  // Collective. Runs the warm-up and the counted steps; stops early, on all ranks, once `interrupted` is true on any.
+  // The samples are complete on rank 0 and empty elsewhere. Errors in here are the end of the run: other ranks may be
+  // waiting.
+  LaunchSample run(const std::function<bool()>& interrupted);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace mrb
