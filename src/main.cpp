@@ -1,1 +1,3 @@
-int main() {}
+#include "cli/cli.hpp"
+
+int main(int argc, char** argv) { return mrb::run_cli(argc, argv); }

@@ -98,6 +98,12 @@ class Loader {
   }
 
   std::optional<std::string> canonical(const Field& field, const std::string& text, const std::string& where) {
+    const auto missing = sources_.left_out.find(field.key);
+    if (missing != sources_.left_out.end() && missing->second.contains(text)) {
+      faults_.add(where, fmt::format("{} '{}' was left out of this build", field.key, text),
+                  fmt::format("configure with -DMRB_WITH_{}=ON and build again", missing->second.at(text)));
+      return std::nullopt;
+    }
     auto choices = field.choices;
     const auto known = sources_.choices.find(field.key);
     if (known != sources_.choices.end()) choices = known->second;

@@ -22,6 +22,9 @@ struct SettingsSources {
   // Names that this build knows, by key ("dispatcher"): any other is a fault. Keys that are missing take any name.
   std::map<std::string, std::vector<std::string>> choices;
 
+  // Names that this build left out, by key, with the feature that brings each back ("LIBFABRIC").
+  std::map<std::string, std::map<std::string, std::string>> left_out;
+
   // How many ranks mpirun has started, when it has: `ranks` must agree, or is taken from it.
   std::optional<int> world_size;
 };

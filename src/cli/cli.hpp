@@ -1,0 +1,42 @@
+// The command line: one file per command, flags into settings, call, exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/settings.hpp"
+
+namespace mrb {
+
+// Runs the command line and returns the exit code (0 to 8, 70, or 128 and a signal). Never exits by itself.
+int run_cli(int argc, char** argv);
+
+// What several commands take: a file, --set, and a flag for every field.
+struct SettingsOptions {
+  std::string file;
+  std::vector<std::string> sets;
+  std::vector<std::pair<std::string, std::string>> flags;  // key, value
+
+  void add_to(CLI::App& command);
+
+  // With the process's environment and the names this build knows.
+  SettingsSources sources() const;
+};
+
+// Each adds its command to `app`, as a callback; `run` has an exit code of its own.
+void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exit_code);
+void add_config_command(CLI::App& app);
+void add_list_command(CLI::App& app);
+void add_version_command(CLI::App& app);
+
+// Replaces this process by mpirun with `ranks` ranks of it. Returns only by throwing Error(environment) when there is no
+// mpirun, or Error(config) when this build has no MPI.
+[[noreturn]] void launch_self(int ranks, const std::vector<std::string>& arguments);
+
+// The command that launch_self() would run.
+std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments);
+
+}  // namespace mrb
