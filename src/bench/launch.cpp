@@ -123,16 +123,15 @@ StepSample Launch::Parts::gather(const StepResult& step, DispatchBytes before) {
   return sample;
 }
 
-LaunchSample Launch::run(const std::function<bool()>& interrupted) {
+LaunchSample Launch::run(int warmup_steps, int counted_steps, const std::function<bool()>& interrupted) {
   Parts& parts = *parts_;
-  const MeasureConfig& measure = parts.experiment.config.measure;
   const bool is_first = parts.context.bootstrap.rank() == 0;
   LaunchSample launch{.transport = parts.channel.capabilities().name, .provider = parts.channel.capabilities().provider};
-  for (int step = 0; step < measure.warmup_steps + measure.steps; ++step) {
+  for (int step = 0; step < warmup_steps + counted_steps; ++step) {
     if (parts.context.bootstrap.max(interrupted() ? 1 : 0) > 0) break;
     const DispatchBytes before = parts.dispatcher->bytes();
     StepSample sample = parts.gather(parts.trainer->run_step(step), before);
-    sample.warmup = step < measure.warmup_steps;
+    sample.warmup = step < warmup_steps;
     if (is_first) launch.steps.push_back(std::move(sample));
   }
   return launch;

@@ -25,10 +25,9 @@ class Launch {
   Launch(const Experiment&, const LaunchContext&, CheckDispatcher);
   ~Launch();  // collective, unless an exception is on its way
 
-  // Collective. Runs the warm-up and the counted steps; stops early, on all ranks, once `interrupted` is true on any.
-  // The samples are complete on rank 0 and empty elsewhere. Errors in here are the end of the run: other ranks may be
-  // waiting.
-  LaunchSample run(const std::function<bool()>& interrupted);
+  // Collective. Runs this many steps; stops early, on all ranks, once `interrupted` is true on any. The samples are
+  // complete on rank 0 and empty elsewhere. Errors in here are the end of the run: other ranks may be waiting.
+  LaunchSample run(int warmup_steps, int counted_steps, const std::function<bool()>& interrupted);
 
  private:
   struct Parts;

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <algorithm>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
@@ -24,6 +25,7 @@ class Runner {
   }
 
   RunRecord run() {
+    for (std::size_t i = 0; i < plan_.experiments.size(); ++i) rehearse(record_.results[i]);
     const std::int64_t began_ns = context_.clock.now_ns();
     const double limit_s = plan_.experiments.front().config.measure.time_limit_s;
     for (std::size_t block = 0; block < plan_.blocks.size() && !interrupted_; ++block) {
@@ -33,7 +35,7 @@ class Runner {
         break;
       }
       for (const int index : plan_.blocks[block]) {
-        launch(static_cast<int>(block), index);
+        launch(static_cast<int>(block), record_.results[static_cast<std::size_t>(index)]);
         if (interrupted_) break;
       }
       if (!interrupted_) ++record_.blocks_done;
@@ -43,14 +45,39 @@ class Runner {
   }
 
  private:
-  void launch(int block, int index) {
-    Result& result = record_.results[static_cast<std::size_t>(index)];
+  void rehearse(Result& result) {
+    if (interrupted_) return;
+    const auto launch = set_up(result, CheckDispatcher::yes);
+    if (!launch) return;
+    launch->run(std::max(1, result.experiment.config.measure.warmup_steps), 0, hooks_.interrupted);
+    interrupted_ = context_.bootstrap.max(hooks_.interrupted() ? 1 : 0) > 0;
+    report(fmt::format("rehearsed {}: its dispatcher agrees with the reference", result.experiment.label));
+  }
+
+  void launch(int block, Result& result) {
     if (result.status == ResultStatus::failed) return;
-    const bool is_checked = !checked_.insert(index).second;
+    const MeasureConfig& measure = result.experiment.config.measure;
     const std::int64_t began_ns = context_.clock.now_ns();
-    std::unique_ptr<Launch> launch;
+    auto launch = set_up(result, CheckDispatcher::no);
+    if (!launch) return;
+    LaunchSample sample = launch->run(measure.warmup_steps, measure.steps, hooks_.interrupted);
+    launch.reset();
+    sample.block = block;
+    sample.index = record_.launches_done++;
+    const bool stopped = is_first_ && static_cast<int>(sample.steps.size()) < measure.warmup_steps + measure.steps;
+    interrupted_ = context_.bootstrap.max(stopped ? 1 : 0) > 0;
+    if (!is_first_) return;
+    const double rate = launch_tokens_per_s(sample);
+    result.launches.push_back(std::move(sample));
+    report(fmt::format("launch {:>3} of {}  block {}  {:<32} {:>9.0f} tokens/s  {:.1f} s", record_.launches_done,
+                       record_.launches_planned, block + 1, result.experiment.label, rate,
+                       ns_to_s(context_.clock.now_ns() - began_ns)));
+  }
+
+  // Null when this experiment cannot be set up, which is then its result.
+  std::unique_ptr<Launch> set_up(Result& result, CheckDispatcher check) {
     try {
-      launch = std::make_unique<Launch>(result.experiment, context_, is_checked ? CheckDispatcher::no : CheckDispatcher::yes);
+      return std::make_unique<Launch>(result.experiment, context_, check);
     } catch (const Error& error) {
       // Nobody answers a rank that has stopped: that is the end, not one experiment's failure.
       if (error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::internal) throw;
@@ -58,20 +85,8 @@ class Runner {
       result.reason = error.what();
       result.wrong = error.kind() == ErrorKind::wrong_result;
       report(fmt::format("{}: failed: {}", result.experiment.label, error.what()));
-      return;
+      return nullptr;
     }
-    LaunchSample sample = launch->run(hooks_.interrupted);
-    launch.reset();
-    sample.block = block;
-    sample.index = record_.launches_done++;
-    const int steps = result.experiment.config.measure.warmup_steps + result.experiment.config.measure.steps;
-    interrupted_ = context_.bootstrap.max(is_first_ && static_cast<int>(sample.steps.size()) < steps ? 1 : 0) > 0;
-    if (!is_first_) return;
-    const double rate = launch_tokens_per_s(sample);
-    result.launches.push_back(std::move(sample));
-    report(fmt::format("launch {:>3} of {}  block {}  {:<32} {:>9.0f} tokens/s  {:.1f} s", record_.launches_done,
-                       record_.launches_planned, block + 1, result.experiment.label, rate,
-                       ns_to_s(context_.clock.now_ns() - began_ns)));
   }
 
   void report(const std::string& line) {
@@ -97,7 +112,6 @@ class Runner {
   const RunnerHooks& hooks_;
   bool is_first_;
   bool interrupted_ = false;
-  std::set<int> checked_;  // experiments whose dispatcher agreed with the reference
   RunRecord record_;
 };
 

@@ -70,18 +70,20 @@ std::string carried_by(const Result& result) {
   return launch.transport + " (" + launch.provider + ")";
 }
 
+// "1 rank", "4 ranks".
+std::string counted(std::size_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+
 std::string header(const RunInfo& info, const RunRecord& record) {
   const Config& config = record.results.front().experiment.config;
   std::set<std::string> hosts;
   for (const RankInfo& rank : info.ranks) hosts.insert(rank.host);
-  std::string text = fmt::format("# moe-rl-bench {} ({}) · {} ranks on {} node{} ({}) · seed {}\n", info.build.version,
-                                 info.build.commit, info.ranks.size(), hosts.size(), hosts.size() == 1 ? "" : "s",
-                                 info.machine.host, config.seed);
+  std::string text = fmt::format("# moe-rl-bench {} ({}) · {} on {} ({}) · seed {}\n", info.build.version, info.build.commit,
+                                 counted(info.ranks.size(), "rank"), counted(hosts.size(), "node"), info.machine.host, config.seed);
   text += fmt::format("# model {} · {} prompts x {} answers a step, synchronous and colocated · {} {} · {}\n", config.model.name,
                       config.grpo.prompts, config.grpo.group_size, config.compute.name, config.compute.dtype, info.compute_library);
-  text += fmt::format("# {} of {} launches, each {} warm-up and {} counted steps, in {} blocks of A B B A · source: measured · status: {}\n",
+  text += fmt::format("# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · source: measured · status: {}\n",
                       record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,
-                      record.blocks_done, record.status);
+                      counted(static_cast<std::size_t>(record.blocks_done), "block"), record.status);
   for (const std::string& note : record.notes) text += "# note: " + note + "\n";
   return text;
 }
@@ -113,7 +115,8 @@ std::string variant_rows(const RunRecord& record) {
 
 std::string phase_rows(const Result& result) {
   const StepMeans means = mean_step(result);
-  std::string text = fmt::format("#\n# {}: {:<28}  {:>10}  {:>10}  {:>8}\n", result.experiment.label, "phase", "slowest ms", "fastest ms", "share %");
+  std::string text = fmt::format("#\n# phases of {}, a mean step\n# {:<30}  {:>10}  {:>10}  {:>8}\n", result.experiment.label,
+                                 "phase", "slowest ms", "fastest ms", "share %");
   double total = 0;
   for (const PhaseRow& row : means.phases) total += row.mean_ms;
   for (const PhaseRow& row : means.phases) {
