@@ -42,7 +42,7 @@ class Loader {
     settle_ranks();
     fill_in_defaults();
     check_baseline();
-    if (faults_.empty()) check_points();
+    check_points();
     faults_.report();
     return std::move(settings_);
   }
