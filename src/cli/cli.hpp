@@ -32,9 +32,10 @@ void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_version_command(CLI::App& app);
 
-// Replaces this process by mpirun with `ranks` ranks of it. Returns only by throwing Error(environment) when there is no
-// mpirun, or Error(config) when this build has no MPI.
-[[noreturn]] void launch_self(int ranks, const std::vector<std::string>& arguments);
+// Runs `ranks` ranks of this program under mpirun, hands on the signals that come meanwhile, and returns mpirun's exit
+// code, or 128 and the signal when one ended it. Throws Error(environment) when there is no mpirun, Error(config) when
+// this build has no MPI.
+int launch_self(int ranks, const std::vector<std::string>& arguments);
 
 // The command that launch_self() would run.
 std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments);

@@ -182,7 +182,7 @@ int run(const SettingsOptions& options, const std::vector<std::string>& argument
     std::fputs(plan_text(make_plan(settings, {})).c_str(), stdout);
     return 0;
   }
-  if (ranks > 1) launch_self(ranks, arguments);
+  if (ranks > 1) return launch_self(ranks, arguments);
   const auto& transports = settings.at("transport").values;
   const bool needs_mpi = std::find(transports.begin(), transports.end(), "mpi") != transports.end();
   return run_as_rank(needs_mpi ? "mpi" : "solo", options, arguments);

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +14,25 @@
 #include "cluster/machine.hpp"
 
 namespace mrb {
+
+namespace {
+
+constexpr int kNotStarted = 127;  // as a shell says it
+
+volatile std::sig_atomic_t child = 0;
+volatile std::sig_atomic_t handed_on = 0;
+
+void hand_on(int signal) {
+  handed_on = signal;
+  if (child > 0) ::kill(child, signal);
+}
+
+Error not_started(const std::string& words) {
+  return Error(ErrorKind::environment, fmt::format("mpirun could not be started: {}", words),
+               "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH");
+}
+
+}  // namespace
 
 std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {"mpirun", "-np", std::to_string(ranks)};
@@ -25,7 +46,7 @@ std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, cons
   return command;
 }
 
-void launch_self(int ranks, const std::vector<std::string>& arguments) {
+int launch_self(int ranks, const std::vector<std::string>& arguments) {
   for (const RegistryLine& line : bootstrap_lines()) {
     if (line.name == "mpi" && !line.needs.empty()) {
       throw Error(ErrorKind::config, fmt::format("{} ranks need MPI, which was left out of this build", ranks),
@@ -41,9 +62,22 @@ void launch_self(int ranks, const std::vector<std::string>& arguments) {
   }
   words.push_back(nullptr);
   std::fputs(fmt::format("starting {}\n", line).c_str(), stderr);
-  ::execvp(words[0], words.data());
-  throw Error(ErrorKind::environment, fmt::format("mpirun could not be started: {}", std::strerror(errno)),
-              "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH");
+
+  child = 0;
+  const pid_t started = ::fork();
+  if (started == 0) {
+    ::execvp(words[0], words.data());
+    ::_exit(kNotStarted);
+  }
+  if (started < 0) throw not_started(std::strerror(errno));
+  child = started;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, hand_on);
+  int status = 0;
+  while (::waitpid(started, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted) throw not_started("it is not on PATH");
+  if (handed_on != 0) return 128 + handed_on;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace mrb

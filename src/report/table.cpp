@@ -165,7 +165,7 @@ std::string run_table(const RunInfo& info, const RunRecord& record, const std::s
                         &winner == &baseline ? ", the baseline: no variant was shown to be faster"
                                              : ", " + ratio_text(winner.against_baseline) + " tokens/s");
   }
-  return text + work_line(record) + fmt::format("# results: {0}/result.json, {0}/tuned.yaml\n", folder);
+  return text + work_line(record) + fmt::format("# results: {0}/result.json{1}\n", folder, tuned_yaml(info, record).empty() ? "" : ", " + folder + "/tuned.yaml");
 }
 
 }  // namespace mrb
