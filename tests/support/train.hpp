@@ -1,0 +1,34 @@
+// Some steps of training on ranks that are threads, over loopback.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compute/backend.hpp"
+#include "dispatch/dispatcher.hpp"
+#include "grpo/trainer.hpp"
+#include "support/threaded_ranks.hpp"
+#include "transport/transport.hpp"
+
+namespace mrb::test {
+
+// Every rank's StepResults: [rank][step].
+inline std::vector<std::vector<StepResult>> train(const Config& config, int ranks, const std::string& dispatcher,
+                                                  int steps, const Clock& clock = SteadyClock()) {
+  std::vector<std::vector<StepResult>> results(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](Bootstrap& bootstrap) {
+    const auto transport = make_transport("loopback", bootstrap, {});
+    Channel channel(*transport, bootstrap, 60);
+    const auto compute = make_compute("cpu", {config.compute.dtype, 1});
+    const auto tokens = make_dispatcher(dispatcher, channel, {.hidden = config.model.hidden, .placement = {config.model.experts, ranks}});
+    Trainer trainer(config, {bootstrap, channel, *compute, *tokens, clock});
+    for (int step = 0; step < steps; ++step) {
+      results[static_cast<std::size_t>(bootstrap.rank())].push_back(trainer.run_step(step));
+    }
+    bootstrap.barrier();  // nobody frees memory that a peer may still write to
+  });
+  return results;
+}
+
+}  // namespace mrb::test
