@@ -1,0 +1,68 @@
+// That sampling, advantages, gradients, optimiser and dispatch backward are right together, over every transport.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "compute/backend.hpp"
+#include "grpo/trainer.hpp"
+#include "mpi/mpi_ranks.hpp"
+#include "support/catch.hpp"
+#include "support/train.hpp"
+
+using namespace mrb;
+
+namespace {
+
+Config small_config() {
+  Config config;
+  config.model.hidden = 32;
+  config.model.heads = 2;
+  config.model.kv_heads = 1;
+  config.model.head_dim = 16;
+  config.model.expert_ff = 32;
+  config.grpo.prompts = 8;
+  config.grpo.group_size = 4;
+  return config;
+}
+
+void check_close(double mine, double expected, int step, const char* what) {
+  if (std::abs(mine - expected) <= 1e-4 * std::max(std::abs(expected), 0.01)) return;
+  throw std::runtime_error(fmt::format("step {}: {} is {}, on one rank it is {}", step, what, mine, expected));
+}
+
+}  // namespace
+
+TEST_CASE("four ranks get the curve of one, with every dispatcher over every transport", "[grpo][mpi]") {
+  const Config config = small_config();
+  const auto expected = test::train(config, 1, "reference", 10)[0];
+  struct Wire {
+    const char* transport;
+    const char* provider;
+  };
+  std::vector<Wire> wires = {{"mpi", ""}};
+  for (const RegistryLine& line : transport_lines()) {
+    if (line.name == "libfabric" && line.needs.empty()) wires.insert(wires.end(), {{"libfabric", "tcp"}, {"libfabric", "shm"}});
+  }
+  for (const Wire& wire : wires) {
+    for (const char* dispatcher : {"alltoall", "rank_dedup"}) {
+      INFO(wire.transport << " " << wire.provider << ", " << dispatcher);
+      test::on_all_ranks([&](Bootstrap& bootstrap) {
+        const auto transport = make_transport(wire.transport, bootstrap, {.provider = wire.provider});
+        Channel channel(*transport, bootstrap, 30);
+        const auto compute = make_compute("cpu", {});
+        const auto tokens = make_dispatcher(
+            dispatcher, channel, {.hidden = config.model.hidden, .placement = {config.model.experts, bootstrap.size()}});
+        const SteadyClock clock;
+        Trainer trainer(config, {bootstrap, channel, *compute, *tokens, clock});
+        for (const StepResult& step : expected) {
+          const StepResult mine = trainer.run_step(step.step);
+          check_close(mine.loss, step.loss, step.step, "the loss");
+          check_close(mine.reward_mean, step.reward_mean, step.step, "the reward");
+          check_close(mine.log_prob_mean, step.log_prob_mean, step.step, "the log-probability");
+        }
+        bootstrap.barrier();
+      });
+    }
+  }
+}
