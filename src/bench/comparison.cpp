@@ -8,15 +8,10 @@ namespace mrb {
 
 namespace {
 
-bool was_stopped(const LaunchSample& launch, const Config& config) {
-  return static_cast<int>(launch.steps.size()) < config.measure.warmup_steps + config.measure.steps;
-}
-
-// Mean log tokens a second by block, of launches that ran to their end.
+// Mean log tokens a second by block.
 std::map<int, double> log_rates(const Result& result) {
   std::map<int, std::vector<double>> by_block;
   for (const LaunchSample& launch : result.launches) {
-    if (was_stopped(launch, result.experiment.config)) continue;
     by_block[launch.block].push_back(std::log(launch_tokens_per_s(launch)));
   }
   std::map<int, double> means;
@@ -29,10 +24,12 @@ std::map<int, double> log_rates(const Result& result) {
 }
 
 void check_work(Result& result, const Result& baseline) {
-  if (baseline.launches.empty()) return;
   const auto& expected = baseline.launches.front().steps;
+  result.same_work = result.same_tokens = true;
+  result.loss_difference_max = 0;
   for (const LaunchSample& launch : result.launches) {
     for (std::size_t i = 0; i < std::min(launch.steps.size(), expected.size()); ++i) {
+      result.same_tokens &= launch.steps[i].token_checksum == expected[i].token_checksum;
       const double difference = work_difference(launch.steps[i], expected[i]);
       result.loss_difference_max = std::max(result.loss_difference_max, difference);
       // NaN differs from everything.
@@ -67,24 +64,23 @@ void compare_results(std::vector<Result>& results) {
   for (Result& result : results) {
     if (result.status != ResultStatus::done) continue;
     std::vector<double> rates;
-    for (const LaunchSample& launch : result.launches) {
-      if (!was_stopped(launch, result.experiment.config)) rates.push_back(launch_tokens_per_s(launch));
-    }
+    for (const LaunchSample& launch : result.launches) rates.push_back(launch_tokens_per_s(launch));
     result.tokens_per_s = summarize(rates);
-    result.same_work = true;
-    result.loss_difference_max = 0;
     result.against_baseline = {};
     const Result* baseline = find_baseline(results, result);
     if (baseline == nullptr) continue;
     check_work(result, *baseline);
-    if (baseline != &result && result.same_work) result.against_baseline = estimate_ratio(block_log_ratios(result, *baseline));
+    if (baseline == &result || !result.same_work) continue;
+    result.against_baseline = estimate_ratio(block_log_ratios(result, *baseline));
   }
 }
 
 const Result& choose(const std::vector<Result>& results, const Result& baseline) {
   const Result* best = &baseline;
   for (const Result& result : results) {
-    if (result.status != ResultStatus::done || find_baseline(results, result) != &baseline || !result.same_work) continue;
+    if (result.status != ResultStatus::done || find_baseline(results, result) != &baseline ||
+        !result.same_work)
+      continue;
     if (result.against_baseline.verdict != Verdict::faster) continue;
     if (best == &baseline || result.against_baseline.ratio > best->against_baseline.ratio) best = &result;
   }

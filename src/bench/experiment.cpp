@@ -24,7 +24,9 @@ double work_difference(const StepSample& a, const StepSample& b) {
                   relative_difference(a.log_prob_mean, b.log_prob_mean, kSmallLoss));
 }
 
-double work_tolerance(const Config& config) { return config.compute.dtype == "f32" ? kF32Tolerance : kBf16Tolerance; }
+double work_tolerance(const Config& config) {
+  return config.compute.dtype == "f32" ? kF32Tolerance : kBf16Tolerance;
+}
 
 double launch_tokens_per_s(const LaunchSample& launch) {
   std::int64_t tokens = 0, wall_ns = 0;

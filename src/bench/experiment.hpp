@@ -32,6 +32,7 @@ struct Plan {
   // Indices into experiments, block after block. Each block holds every experiment twice, in a seeded order and then
   // in its mirror image (A B B A), so that drift over a block hits all alike.
   std::vector<std::vector<int>> blocks;
+  std::vector<std::string> notes;  // what a reader of the results must know
 };
 
 // Above this share of the wall time that no phase accounts for, a step is marked.
@@ -63,29 +64,35 @@ struct StepSample {
   std::uint64_t dispatch_wire_bytes = 0;     // all ranks, counted as handed to the transport
 };
 
-// Transports, endpoints, buffers, dispatcher and policy made anew, then some steps.
+// Transports, endpoints, buffers, dispatcher and policy made anew, then all of their steps.
 struct LaunchSample {
   int block = 0;
-  int index = 0;  // of the run
+  int index = 0;          // of the run
   std::string transport;  // what really carried the bytes: "libfabric", "mpi"
   std::string provider;   // "shm", "tcp;ofi_rxm", "vader"
   std::vector<StepSample> steps;
 };
 
-enum class ResultStatus { done, failed, skipped };
+enum class ResultStatus {
+  pending,  // no launch has come to its end yet
+  done,
+  failed,
+  skipped
+};
 
 // Everything known of one experiment.
 struct Result {
   Experiment experiment;
-  ResultStatus status = ResultStatus::done;
-  std::string reason;                // failed or skipped: why
-  bool wrong = false;                // failed because the dispatcher disagreed with the reference
-  std::string source = "measured";   // or: modelled
+  ResultStatus status = ResultStatus::pending;
+  std::string reason;               // failed or skipped: why
+  bool wrong = false;               // failed because the dispatcher disagreed with the reference
+  std::string source = "measured";  // or: modelled
   std::vector<LaunchSample> launches;
-  Summary tokens_per_s;              // over launches: prompt + response tokens a second, all ranks, wall time
-  RatioEstimate against_baseline;    // of tokens_per_s
-  bool same_work = true;             // losses and tokens agree with the baseline's, step by step
-  double loss_difference_max = 0;    // relative, see work_difference()
+  Summary tokens_per_s;            // over launches: prompt + response tokens a second, all ranks, wall time
+  RatioEstimate against_baseline;  // of tokens_per_s
+  bool same_work = true;           // losses and tokens agree with the baseline's, step by step
+  double loss_difference_max = 0;  // see work_difference()
+  bool same_tokens = true;  // and sampled exactly the same answers; sums in another order may tip a sample
 };
 
 // Everything a run has found so far.

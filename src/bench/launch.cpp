@@ -21,7 +21,8 @@ constexpr std::int64_t kCheckBytesMax = 128 << 20;  // of rows: the reference ho
 // About as many tokens as a micro-batch really has, as far as memory for the reference allows.
 std::int64_t tokens_to_check(const Config& config) {
   const GrpoConfig& grpo = config.grpo;
-  const std::int64_t step = std::int64_t{grpo.prompts} * grpo.group_size * (grpo.prompt_tokens + grpo.response_tokens_max);
+  const std::int64_t step =
+      std::int64_t{grpo.prompts} * grpo.group_size * (grpo.prompt_tokens + grpo.response_tokens_max);
   const std::int64_t row_bytes = std::int64_t{config.model.hidden} * 4 * config.model.top_k;
   return std::max<std::int64_t>(1, std::min({std::int64_t{grpo.micro_batch_tokens}, step / config.ranks,
                                              kCheckBytesMax / (row_bytes * config.ranks)}));
@@ -29,7 +30,8 @@ std::int64_t tokens_to_check(const Config& config) {
 
 // What a rank tells rank 0 about a step: "wall unaccounted logical wire", then a line "phase ns" for each.
 std::string rank_record(const StepResult& step, const DispatchBytes& bytes) {
-  std::string text = fmt::format("{} {} {} {}\n", step.times.wall_ns, step.times.unaccounted_ns, bytes.logical, bytes.wire);
+  std::string text =
+      fmt::format("{} {} {} {}\n", step.times.wall_ns, step.times.unaccounted_ns, bytes.logical, bytes.wire);
   for (const auto& [phase, ns] : step.times.phase_ns) text += fmt::format("{} {}\n", phase, ns);
   return text;
 }
@@ -41,7 +43,8 @@ void add_rank(StepSample& sample, const std::string& record) {
   lines >> wall_ns >> unaccounted_ns >> logical >> wire;
   sample.wall_ns = std::max(sample.wall_ns, wall_ns);
   sample.unaccounted_ratio_max =
-      std::max(sample.unaccounted_ratio_max, std::abs(static_cast<double>(unaccounted_ns)) / static_cast<double>(std::max<std::int64_t>(1, wall_ns)));
+      std::max(sample.unaccounted_ratio_max, std::abs(static_cast<double>(unaccounted_ns)) /
+                                                 static_cast<double>(std::max<std::int64_t>(1, wall_ns)));
   sample.dispatch_logical_bytes += logical;
   sample.dispatch_wire_bytes += wire;
   std::string phase;
@@ -60,16 +63,25 @@ struct Launch::Parts {
   Parts(const Experiment& given, const LaunchContext& launch_context)
       : experiment(given),
         context(launch_context),
-        transport(make_transport(given.config.transport.name, context.bootstrap, {given.config.transport.provider})),
+        transport(make_transport(given.config.transport.name, context.bootstrap,
+                                 {given.config.transport.provider})),
         channel(*transport, context.bootstrap, given.config.transport.timeout_s) {
     const Config& config = experiment.config;
     run_on_all(context.bootstrap, [&] {
       const int threads = config.compute.threads > 0 ? config.compute.threads : context.threads;
       compute = make_compute(config.compute.name, {config.compute.dtype, threads});
     });
-    const DispatcherOptions options{.hidden = config.model.hidden,
-                                    .placement = {config.model.experts, context.bootstrap.size()}};
-    dispatcher = make_dispatcher(config.dispatcher.name, channel, options);
+    dispatcher = make_dispatcher(config.dispatcher.name, channel, dispatcher_options());
+    // Weights, gradients and moments: here a rank may run out of memory. No rank waits for another in it.
+    run_on_all(context.bootstrap, [&] {
+      trainer = std::make_unique<Trainer>(
+          config, TrainerParts{context.bootstrap, channel, *compute, *dispatcher, context.clock});
+    });
+  }
+
+  DispatcherOptions dispatcher_options() const {
+    const ModelShape& model = experiment.config.model;
+    return {.hidden = model.hidden, .placement = {model.experts, context.bootstrap.size()}};
   }
 
   StepSample gather(const StepResult& step, DispatchBytes before);
@@ -83,16 +95,14 @@ struct Launch::Parts {
   std::unique_ptr<Trainer> trainer;
 };
 
-Launch::Launch(const Experiment& experiment, const LaunchContext& context, CheckDispatcher check)
-    : parts_(std::make_unique<Parts>(experiment, context)) {
-  const Config& config = experiment.config;
-  if (check == CheckDispatcher::yes) {
-    check_dispatcher(*parts_->dispatcher, context.bootstrap,
-                     {.hidden = config.model.hidden, .placement = {config.model.experts, context.bootstrap.size()}},
-                     {.tokens_per_rank = tokens_to_check(config), .top_k = config.model.top_k, .seed = config.seed});
-  }
-  parts_->trainer = std::make_unique<Trainer>(
-      config, TrainerParts{context.bootstrap, parts_->channel, *parts_->compute, *parts_->dispatcher, context.clock});
+Launch::Launch(const Experiment& experiment, const LaunchContext& context)
+    : parts_(std::make_unique<Parts>(experiment, context)) {}
+
+void Launch::check() {
+  const Config& config = parts_->experiment.config;
+  check_dispatcher(
+      *parts_->dispatcher, parts_->context.bootstrap, parts_->dispatcher_options(),
+      {.tokens_per_rank = tokens_to_check(config), .top_k = config.model.top_k, .seed = config.seed});
 }
 
 Launch::~Launch() {
@@ -106,7 +116,8 @@ Launch::~Launch() {
 
 StepSample Launch::Parts::gather(const StepResult& step, DispatchBytes before) {
   const DispatchBytes now = dispatcher->bytes();
-  const std::string mine = rank_record(step, {.logical = now.logical - before.logical, .wire = now.wire - before.wire});
+  const std::string mine =
+      rank_record(step, {.logical = now.logical - before.logical, .wire = now.wire - before.wire});
   const auto records = context.bootstrap.all_gather(std::as_bytes(std::span(mine)));
   StepSample sample{.step = step.step,
                     .loss = step.loss,
@@ -126,7 +137,8 @@ StepSample Launch::Parts::gather(const StepResult& step, DispatchBytes before) {
 LaunchSample Launch::run(int warmup_steps, int counted_steps, const std::function<bool()>& interrupted) {
   Parts& parts = *parts_;
   const bool is_first = parts.context.bootstrap.rank() == 0;
-  LaunchSample launch{.transport = parts.channel.capabilities().name, .provider = parts.channel.capabilities().provider};
+  LaunchSample launch{.transport = parts.channel.capabilities().name,
+                      .provider = parts.channel.capabilities().provider};
   for (int step = 0; step < warmup_steps + counted_steps; ++step) {
     if (parts.context.bootstrap.max(interrupted() ? 1 : 0) > 0) break;
     const DispatchBytes before = parts.dispatcher->bytes();

@@ -16,14 +16,15 @@ struct LaunchContext {
   int threads = 1;  // per rank, where the configuration leaves it to us
 };
 
-enum class CheckDispatcher { no, yes };
-
 class Launch {
  public:
-  // Collective. Sets everything up, and with CheckDispatcher::yes compares the dispatcher with the reference on this
-  // experiment's shapes. An Error is thrown on all ranks.
-  Launch(const Experiment&, const LaunchContext&, CheckDispatcher);
+  // Collective. Sets everything up. An Error is thrown on all ranks alike.
+  Launch(const Experiment&, const LaunchContext&);
   ~Launch();  // collective, unless an exception is on its way
+
+  // Collective. Compares the dispatcher with the reference on this experiment's shapes. Error(wrong_result) is thrown
+  // on all ranks alike; any other error is the end of the run, as in run().
+  void check();
 
   // Collective. Runs this many steps; stops early, on all ranks, once `interrupted` is true on any. The samples are
   // complete on rank 0 and empty elsewhere. Errors in here are the end of the run: other ranks may be waiting.

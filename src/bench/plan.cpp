@@ -43,8 +43,10 @@ std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
   }
   const std::uint64_t needed = estimate_memory_bytes(config);
   if (limits.memory_bytes_per_rank > 0 && needed > limits.memory_bytes_per_rank) {
-    return fmt::format("it needs about {} a rank (16 bytes a weight and packed copies, cache, activations), and there are {}",
-                       bytes_text(needed), bytes_text(limits.memory_bytes_per_rank));
+    return fmt::format(
+        "it needs about {} a rank (weights, their gradients, moments and packed copies, cache, activations), "
+        "and there are {}",
+        bytes_text(needed), bytes_text(limits.memory_bytes_per_rank));
   }
   return "";
 }
@@ -56,7 +58,8 @@ std::vector<std::vector<int>> draw_blocks(int experiments, int blocks, std::uint
     std::vector<int> order(static_cast<std::size_t>(experiments));
     std::iota(order.begin(), order.end(), 0);
     Random random({seed, Random::order, static_cast<std::uint64_t>(block)});
-    for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
+    for (std::size_t left = order.size(); left > 1; --left)
+      std::swap(order[left - 1], order[random.below(left)]);
     const std::vector<int> mirrored(order.rbegin(), order.rend());
     order.insert(order.end(), mirrored.begin(), mirrored.end());
     result.push_back(std::move(order));
@@ -64,13 +67,20 @@ std::vector<std::vector<int>> draw_blocks(int experiments, int blocks, std::uint
   return result;
 }
 
-// A workload whose baseline was skipped is compared with its first experiment that runs.
-void settle_baselines(std::vector<Experiment>& experiments) {
+// A workload whose baseline was skipped is compared with its first experiment that runs, and a note says so.
+void settle_baselines(Plan& plan) {
   std::map<std::string, bool> has_baseline;
-  for (const Experiment& experiment : experiments) has_baseline[experiment.workload_id] |= experiment.is_baseline;
-  for (Experiment& experiment : experiments) {
+  for (const Experiment& experiment : plan.experiments)
+    has_baseline[experiment.workload_id] |= experiment.is_baseline;
+  for (Experiment& experiment : plan.experiments) {
     if (has_baseline[experiment.workload_id]) continue;
     experiment.is_baseline = has_baseline[experiment.workload_id] = true;
+    for (const SkippedExperiment& skipped : plan.skipped) {
+      if (!skipped.experiment.is_baseline || skipped.experiment.workload_id != experiment.workload_id)
+        continue;
+      plan.notes.push_back(fmt::format("the baseline, {}, cannot run here; {} takes its place",
+                                       skipped.experiment.label, experiment.label));
+    }
   }
 }
 
@@ -98,8 +108,10 @@ std::uint64_t estimate_memory_bytes(const Config& config) {
 
   // Kept by forward(): inputs of both blocks, the fused projection, attention's output, and per copy its row and its
   // two inner halves.
-  const std::int64_t tokens = std::max<std::int64_t>(length, std::min<std::int64_t>(grpo.micro_batch_tokens, answers * length));
-  const std::int64_t per_token = 2 * model.hidden + (2 * model.heads + 2 * model.kv_heads) * std::int64_t{model.head_dim} +
+  const std::int64_t tokens =
+      std::max<std::int64_t>(length, std::min<std::int64_t>(grpo.micro_batch_tokens, answers * length));
+  const std::int64_t per_token = 2 * model.hidden +
+                                 (2 * model.heads + 2 * model.kv_heads) * std::int64_t{model.head_dim} +
                                  model.top_k * (model.hidden + 2 * std::int64_t{model.expert_ff});
   const std::int64_t activations = tokens * per_token * model.layers * 4;
   return static_cast<std::uint64_t>(state + cache + activations);
@@ -129,7 +141,7 @@ Plan make_plan(const Settings& settings, const PlanLimits& limits) {
     throw Error(ErrorKind::config, "nothing of this configuration can run here:" + reasons,
                 "change what the reasons name; moe-rl-bench list shows what this build has");
   }
-  settle_baselines(plan.experiments);
+  settle_baselines(plan);
   const Config& first = plan.experiments.front().config;
   plan.blocks = draw_blocks(static_cast<int>(plan.experiments.size()), first.measure.blocks, first.seed);
   return plan;

@@ -8,9 +8,9 @@
 namespace mrb {
 
 struct RunnerHooks {
-  std::function<bool()> interrupted;                       // asked between steps, on every rank
-  std::function<void(const RunRecord&)> save;              // rank 0, after every launch and at the end
-  std::function<void(const std::string&)> progress;        // rank 0, one line per launch
+  std::function<bool()> interrupted;                 // asked between steps, on every rank
+  std::function<void(const RunRecord&)> save;        // rank 0, after every launch and at the end
+  std::function<void(const std::string&)> progress;  // rank 0, one line per launch
 };
 
 // Collective. First every experiment is rehearsed: its dispatcher is compared with the reference and its warm-up steps
@@ -18,5 +18,9 @@ struct RunnerHooks {
 // An experiment that cannot be set up is a failed result and the plan goes on; an error in the middle of a
 // step is thrown, and is the end of all ranks. The record is complete on rank 0.
 RunRecord run_plan(const Plan&, const LaunchContext&, const RunnerHooks&);
+
+// The exit code of a run that came to its end: 0, or that of wrong results, of variants that failed, or of nothing
+// that could run.
+int exit_code_of(const RunRecord&);
 
 }  // namespace mrb

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
+#include "cluster/bootstrap.hpp"
 #include "compute/backend.hpp"
+#include "config/faults.hpp"
+#include "config/fields.hpp"
 #include "dispatch/dispatcher.hpp"
 #include "transport/transport.hpp"
 
@@ -26,7 +31,37 @@ void add_names(SettingsSources& sources, const std::string& key, const std::vect
   }
 }
 
+std::string unknown_command(const CLI::App& app, const std::string& given) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return fmt::format("error: there is no command '{}'\n  fix: did you mean '{}'? See moe-rl-bench --help\n",
+                     shown(given), nearest(given, names));
+}
+
+// All ranks read the same command line and find the same fault: one says so, and no rank ends before it has.
+int refuse_usage(const std::string& text) {
+  std::unique_ptr<Bootstrap> bootstrap;
+  if (started_by_mpirun()) bootstrap = make_bootstrap("mpi", {});
+  if (rank_in_environment() == 0) std::fputs(text.c_str(), stderr);
+  return static_cast<int>(ErrorKind::config);
+}
+
+// A library that libfabric may bring along (libinfinipath) has set handlers for crashes before main(). They call exit(),
+// which waits for locks that the crashed thread holds: the process would hang, and its peers wait for it.
+void let_crashes_end() {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) std::signal(signal, SIG_DFL);
+}
+
 }  // namespace
+
+int rank_in_environment() {
+  // Of Open MPI, then of others that speak PMIx or PMI.
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* rank = std::getenv(name)) return std::atoi(rank);
+  }
+  return 0;
+}
 
 void SettingsOptions::add_to(CLI::App& command) {
   command.add_option("config,--config", file, "YAML file; without one, all defaults hold")->type_name("FILE");
@@ -48,7 +83,8 @@ SettingsSources SettingsOptions::sources() const {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable = *entry;
     const std::size_t equals = variable.find('=');
-    if (equals != std::string::npos) sources.environment.emplace_back(variable.substr(0, equals), variable.substr(equals + 1));
+    if (equals != std::string::npos)
+      sources.environment.emplace_back(variable.substr(0, equals), variable.substr(equals + 1));
   }
   add_names(sources, "dispatcher", dispatcher_lines());
   add_names(sources, "transport", transport_lines());
@@ -57,8 +93,14 @@ SettingsSources SettingsOptions::sources() const {
 }
 
 int run_cli(int argc, char** argv) {
-  CLI::App app("Measures whole GRPO steps of Mixture-of-Experts models: which expert dispatch kernel and which transport\n"
-               "are fastest here, by how much, and how sure that is.");
+  let_crashes_end();
+  // Results come from rank 0 alone, whatever the command.
+  if (rank_in_environment() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr)
+    return static_cast<int>(ErrorKind::internal);
+  CLI::App app(
+      "Measures whole GRPO steps of Mixture-of-Experts models: which expert dispatch kernel and which "
+      "transport\n"
+      "are fastest here, by how much, and how sure that is.");
   app.name("moe-rl-bench");
   app.require_subcommand(1);
   app.fallthrough(false);
@@ -68,23 +110,26 @@ int run_cli(int argc, char** argv) {
   add_config_command(app);
   add_list_command(app);
   add_version_command(app);
-  app.footer("Exit codes: 0 done, 2 bad usage or configuration, 4 wrong results, 5 something is missing here, 6 a rank did\n"
-             "not answer, 7 some variants failed, 70 a bug, 130 and 143 interrupted (results so far are kept).");
+  app.footer(
+      "Exit codes: 0 done, 2 bad usage or configuration, 4 wrong results, 5 something is missing here, 6 a "
+      "rank did\n"
+      "not answer, 7 some variants failed, 70 a bug, 130 and 143 interrupted (results so far are kept).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    std::fputs(fmt::format("error: {}\n  fix: see moe-rl-bench {}--help\n", error.what(),
-                           app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ")
-                   .c_str(),
-               stderr);
-    return static_cast<int>(ErrorKind::config);
+    const auto commands = app.get_subcommands();
+    if (commands.empty() && argc > 1 && argv[1][0] != '-') return refuse_usage(unknown_command(app, argv[1]));
+    return refuse_usage(fmt::format("error: {}\n  fix: see moe-rl-bench {}--help\n", error.what(),
+                                    commands.empty() ? "" : commands.front()->get_name() + " "));
   } catch (const Error& error) {
     std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
     return error.exit_code();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("error: {}\n  fix: this is a bug; report it with the command that shows it\n", error.what()).c_str(),
+    std::fputs(fmt::format("error: {}\n  fix: this is a bug; report it with the command that shows it\n",
+                           error.what())
+                   .c_str(),
                stderr);
     return static_cast<int>(ErrorKind::internal);
   }

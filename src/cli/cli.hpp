@@ -32,12 +32,18 @@ void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_version_command(CLI::App& app);
 
+// This process's rank as mpirun said it in the environment; 0 without mpirun.
+int rank_in_environment();
+
 // Runs `ranks` ranks of this program under mpirun, hands on the signals that come meanwhile, and returns mpirun's exit
 // code, or 128 and the signal when one ended it. Throws Error(environment) when there is no mpirun, Error(config) when
 // this build has no MPI.
 int launch_self(int ranks, const std::vector<std::string>& arguments);
 
-// The command that launch_self() would run.
-std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments);
+// The command that launch_self() runs on this machine, and that for a machine with so many cores. Open MPI 4 and 5
+// both take these options.
+std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string>& arguments);
+std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root,
+                                        const std::vector<std::string>& arguments);
 
 }  // namespace mrb

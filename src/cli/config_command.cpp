@@ -10,16 +10,20 @@ namespace mrb {
 
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+}
 
 }  // namespace
 
 void add_config_command(CLI::App& app) {
-  CLI::App* config = app.add_subcommand("config", "What is the full configuration, and where does each value come from?");
+  CLI::App* config =
+      app.add_subcommand("config", "What is the full configuration, and where does each value come from?");
   config->require_subcommand(1);
 
-  config->add_subcommand("init", "Print a complete configuration with a comment on every key")
-      ->callback([] { print(starter_yaml()); });
+  config->add_subcommand("init", "Print a complete configuration with a comment on every key")->callback([] {
+    print(starter_yaml());
+  });
 
   const auto options = std::make_shared<SettingsOptions>();
   CLI::App* show = config->add_subcommand("show", "Print every value and where it comes from");
@@ -34,12 +38,16 @@ void add_config_command(CLI::App& app) {
   const auto checked = std::make_shared<SettingsOptions>();
   checked->add_to(*validate);
   validate->callback([checked] {
-    if (checked->file.empty()) throw Error(ErrorKind::config, "there is no file to validate", "moe-rl-bench config validate my.yaml");
+    if (checked->file.empty())
+      throw Error(ErrorKind::config, "there is no file to validate", "moe-rl-bench config validate my.yaml");
     const auto points = expand(load_settings(checked->sources()));
-    print(fmt::format("{}: valid, {} variant{}\n", checked->file, points.size(), points.size() == 1 ? "" : "s"));
+    print(fmt::format("{}: valid, {} variant{}\n", checked->file, points.size(),
+                      points.size() == 1 ? "" : "s"));
   });
 
-  config->add_subcommand("schema", "Print the JSON Schema of the file")->callback([] { print(config_json_schema()); });
+  config->add_subcommand("schema", "Print the JSON Schema of the file")->callback([] {
+    print(config_json_schema());
+  });
 }
 
 }  // namespace mrb

@@ -18,7 +18,8 @@ namespace {
 
 std::string row(const std::string& name, const std::string& needs) {
   if (needs.empty()) return fmt::format("  {:<18} on\n", name);
-  return fmt::format("  {:<18} off  this build lacks {}: configure with -DMRB_WITH_{}=ON\n", name, needs, needs);
+  return fmt::format("  {:<18} off  this build lacks {}: configure with -DMRB_WITH_{}=ON\n", name, needs,
+                     needs);
 }
 
 std::string rows(const std::vector<RegistryLine>& lines) {
@@ -32,9 +33,11 @@ std::string models() {
   for (const ModelPreset& preset : model_presets()) {
     const ParameterCount count = count_parameters(preset.shape);
     const bool runs = preset.shape.attention == "gqa";
-    text += fmt::format("  {:<18} {:>10.2f} M weights, {:>9.2f} M active, {} experts, top {}, {} attention{}\n", preset.shape.name,
-                        static_cast<double>(count.total) / 1e6, static_cast<double>(count.active) / 1e6, preset.shape.experts,
-                        preset.shape.top_k, preset.shape.attention, runs ? "" : " (shape only: run has grouped-query attention)");
+    text +=
+        fmt::format("  {:<18} {:>10.2f} M weights, {:>9.2f} M active, {} experts, top {}, {} attention{}\n",
+                    preset.shape.name, static_cast<double>(count.total) / 1e6,
+                    static_cast<double>(count.active) / 1e6, preset.shape.experts, preset.shape.top_k,
+                    preset.shape.attention, runs ? "" : " (shape only: run has grouped-query attention)");
   }
   return text;
 }
@@ -42,24 +45,29 @@ std::string models() {
 std::string libraries() {
   std::string text;
   for (const LibraryLine& line : library_lines()) {
-    text += line.needs.empty() ? fmt::format("  {:<18} built with {}, loaded {}\n", line.name, line.built_with, line.loaded)
-                               : row(line.name, line.needs);
+    text += line.needs.empty()
+                ? fmt::format("  {:<18} built with {}, loaded {}\n", line.name, line.built_with, line.loaded)
+                : row(line.name, line.needs);
   }
   return text;
 }
 
 const std::vector<std::pair<std::string, std::function<std::string()>>>& families() {
   static const std::vector<std::pair<std::string, std::function<std::string()>>> all = {
-      {"dispatchers", [] { return rows(dispatcher_lines()); }}, {"transports", [] { return rows(transport_lines()); }},
-      {"compute", [] { return rows(compute_lines()); }},        {"bootstraps", [] { return rows(bootstrap_lines()); }},
-      {"models", models},                                       {"libraries", libraries}};
+      {"dispatchers", [] { return rows(dispatcher_lines()); }},
+      {"transports", [] { return rows(transport_lines()); }},
+      {"compute", [] { return rows(compute_lines()); }},
+      {"bootstraps", [] { return rows(bootstrap_lines()); }},
+      {"models", models},
+      {"libraries", libraries}};
   return all;
 }
 
 }  // namespace
 
 void add_list_command(CLI::App& app) {
-  CLI::App* list = app.add_subcommand("list", "What does this binary contain, and what was left out of it and why?");
+  CLI::App* list =
+      app.add_subcommand("list", "What does this binary contain, and what was left out of it and why?");
   const auto wanted = std::make_shared<std::string>();
   std::vector<std::string> names;
   for (const auto& [name, text] : families()) names.push_back(name);

@@ -12,23 +12,23 @@ namespace mrb {
 
 // One step of GRPO. The defaults suit the model `tiny` on a laptop.
 struct GrpoConfig {
-  int prompts = 16;                       // per step, over all ranks
-  int group_size = 16;                    // answers sampled per prompt
-  int prompt_tokens = 8;                  // length of each prompt
-  int response_tokens_min = 4;            // each answer's longest length is drawn from this ...
-  int response_tokens_max = 8;            // ... to this; it may end before, by its end token
-  double temperature = 1.0;               // of sampling, and of the log-probabilities
-  std::string advantage = "grpo";         // or: grpo_population, dr_grpo, leave_one_out
-  double advantage_eps = 1e-6;            // added to the standard deviation
-  double clip_low = 0.2;                  // the ratio is clipped to [1 - clip_low, 1 + clip_high]
+  int prompts = 16;                // per step, over all ranks
+  int group_size = 16;             // answers sampled per prompt
+  int prompt_tokens = 8;           // length of each prompt
+  int response_tokens_min = 4;     // each answer's longest length is drawn from this ...
+  int response_tokens_max = 8;     // ... to this; it may end before, by its end token
+  double temperature = 1.0;        // of sampling, and of the log-probabilities
+  std::string advantage = "grpo";  // or: grpo_population, dr_grpo, leave_one_out
+  double advantage_eps = 1e-6;     // added to the standard deviation
+  double clip_low = 0.2;           // the ratio is clipped to [1 - clip_low, 1 + clip_high]
   double clip_high = 0.28;
-  double dual_clip = 3.0;                 // bound on the loss of bad answers; 0 switches it off
-  double kl_coef = 0.0;                   // weight of the k3 estimate against the initial policy
+  double dual_clip = 3.0;                  // bound on the loss of bad answers; 0 switches it off
+  double kl_coef = 0.0;                    // weight of the k3 estimate against the initial policy
   std::string aggregation = "token_mean";  // or: sequence_mean
-  int epochs = 1;                         // passes over the step's batch
-  int minibatches = 2;                    // optimiser steps per pass
-  int micro_batch_tokens = 2048;          // per rank: most tokens whose activations are held at once
-  double router_aux_coef = 0.0;           // weight of the load-balancing loss
+  int epochs = 1;                          // passes over the step's batch
+  int minibatches = 2;                     // optimiser steps per pass
+  int micro_batch_tokens = 2048;           // per rank: most tokens whose activations are held at once
+  double router_aux_coef = 0.0;            // weight of the load-balancing loss
 };
 
 struct OptimizerConfig {  // AdamW
@@ -45,9 +45,9 @@ struct DispatcherConfig {
 };
 
 struct TransportConfig {
-  std::string name = "mpi";      // validation names those in this build
-  std::string provider = "";     // of libfabric: tcp, shm or efa. There is no default: what is asked for is used
-  double timeout_s = 60;         // longest wait for any one message
+  std::string name = "mpi";   // validation names those in this build
+  std::string provider = "";  // of libfabric: tcp, shm or efa. There is no default: what is asked for is used
+  double timeout_s = 60;      // longest wait for any one message
 };
 
 struct ComputeConfig {
@@ -58,10 +58,10 @@ struct ComputeConfig {
 
 // How long to measure. The defaults suit a step of about 100 ms.
 struct MeasureConfig {
-  int blocks = 3;            // each runs every variant twice, in the order A B B A
-  int warmup_steps = 1;      // of each launch, run and not counted
-  int steps = 3;             // of each launch, counted
-  double time_limit_s = 0;   // begins no block after this; 0: no limit
+  int blocks = 3;           // each runs every variant twice, in the order A B B A
+  int warmup_steps = 1;     // of each launch, run and not counted
+  int steps = 3;            // of each launch, counted
+  double time_limit_s = 0;  // begins no block after this; 0: no limit
 };
 
 struct OutputConfig {

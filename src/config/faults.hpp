@@ -1,7 +1,9 @@
 // What is wrong with a configuration, gathered so that all of it is reported at once.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mrb {
@@ -14,6 +16,7 @@ struct Fault {
 
 class Faults {
  public:
+  // Past a thousand faults it reports at once: nobody reads more, and input without end has to end.
   void add(std::string where, std::string problem, std::string fix);
   bool empty() const { return faults_.empty(); }
 
@@ -25,6 +28,9 @@ class Faults {
 };
 
 // The text as it may be shown: without control characters, and cut when it is long.
-std::string shown(const std::string& text);
+std::string shown(const std::string& text, std::size_t bytes_max = 60);
+
+// Whether the text is UTF-8 without control characters, so that terminals, YAML and JSON all carry it unchanged.
+bool is_printable(std::string_view text);
 
 }  // namespace mrb

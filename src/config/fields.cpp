@@ -10,69 +10,126 @@
 #include <type_traits>
 #include <utility>
 
+#include "config/faults.hpp"
+
 namespace mrb {
 
 namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+constexpr double kIntMax = std::numeric_limits<int>::max();
+constexpr double kJsonIntegerMax =
+    9007199254740991.0;                 // beyond it a double, and so JSON, skips whole numbers
+constexpr std::size_t kTextMax = 4096;  // the longest path that Linux takes
 
 template <class T>
 std::optional<T> parse_number(const std::string& text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-// A number in [low, high]. `Access` gives the member: [](Config& c) -> int& { return c.ranks; }
-template <class Access>
-Field number(std::string key, FieldKind kind, double low, double high, std::string sentence, Access access) {
-  using T = std::remove_reference_t<decltype(access(std::declval<Config&>()))>;
+// The shortest text that gives the number back. YAML 1.1 takes 1e-06 for a word, and 1.0e-06 for a number.
+template <class T>
+std::string number_text(T value) {
+  std::string text = fmt::format("{}", value);
+  const std::size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) text.insert(exponent, ".0");
+  return text;
+}
+
+Field make_field(std::string key, FieldKind kind, std::string type, std::string sentence) {
   Field field;
   field.key = std::move(key);
   field.kind = kind;
+  field.type = std::move(type);
   field.sentence = std::move(sentence);
-  field.type = std::is_integral_v<T> ? "integer" : "number";
+  return field;
+}
+
+// A number in [low, high]. `access` gives the member: [](Config& c) -> int& { return c.ranks; }
+template <class Access>
+Field number(std::string key, FieldKind kind, double low, double high, std::string sentence, Access access) {
+  using T = std::remove_reference_t<decltype(access(std::declval<Config&>()))>;
+  Field field =
+      make_field(std::move(key), kind, std::is_integral_v<T> ? "integer" : "number", std::move(sentence));
   field.low = low;
-  field.high = high;
-  const std::string_view whole = std::is_integral_v<T> ? "a whole number, " : "";
-  field.accepted = high == std::numeric_limits<double>::infinity() ? fmt::format("{}{} or more", whole, low)
-                                                                   : fmt::format("{}{} to {}", whole, low, high);
+  if (high != kUnlimited) field.high = high;
+  field.accepted = fmt::format("{}{}{}", std::is_integral_v<T> ? "a whole number, " : "", number_text(low),
+                               high == kUnlimited ? " or more" : " to " + number_text(high));
   field.canonical = [low, high](const std::string& text) -> std::optional<std::string> {
     const auto value = parse_number<T>(text);
     if (!value || !std::isfinite(static_cast<double>(*value))) return std::nullopt;
     if (static_cast<double>(*value) < low || static_cast<double>(*value) > high) return std::nullopt;
-    return fmt::format("{}", *value);
+    return number_text(*value == 0 ? T{0} : *value);  // and not -0
   };
-  field.get = [access](const Config& config) { return fmt::format("{}", access(const_cast<Config&>(config))); };
+  field.get = [access](const Config& config) { return number_text(access(const_cast<Config&>(config))); };
   field.set = [access](Config& config, const std::string& text) { access(config) = *parse_number<T>(text); };
   return field;
 }
 
 template <class Access>
-Field choice(std::string key, FieldKind kind, std::vector<std::string> choices, std::string sentence, Access access) {
-  Field field;
-  field.key = std::move(key);
-  field.kind = kind;
-  field.sentence = std::move(sentence);
-  field.type = "string";
-  for (const auto& name : choices) field.accepted += (field.accepted.empty() ? "one of: " : ", ") + name;
-  if (choices.empty()) field.accepted = "text";
-  field.canonical = [choices](const std::string& text) -> std::optional<std::string> {
-    if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-    return std::nullopt;
-  };
-  field.choices = std::move(choices);
+void access_text(Field& field, Access access) {
   field.get = [access](const Config& config) { return access(const_cast<Config&>(config)); };
   field.set = [access](Config& config, const std::string& text) { access(config) = text; };
+}
+
+void accept_choices(Field& field, std::vector<std::string> choices) {
+  for (const auto& name : choices) field.accepted += (field.accepted.empty() ? "one of: " : ", ") + name;
+  field.canonical = [choices](const std::string& text) -> std::optional<std::string> {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) return std::nullopt;
+    return text;
+  };
+  field.choices = std::move(choices);
+}
+
+template <class Access>
+Field choice(std::string key, FieldKind kind, std::vector<std::string> choices, std::string sentence,
+             Access access) {
+  Field field = make_field(std::move(key), kind, "string", std::move(sentence));
+  accept_choices(field, std::move(choices));
+  access_text(field, access);
+  return field;
+}
+
+// One of the names in a registry that is further down than this folder.
+template <class Access>
+Field name(std::string key, std::string sentence, Access access) {
+  Field field = make_field(std::move(key), FieldKind::method, "string", std::move(sentence));
+  field.names_section = true;
+  field.accepted = "a name shown by moe-rl-bench list";
+  field.canonical = [](const std::string& text) -> std::optional<std::string> {
+    const bool is_name =
+        !text.empty() && text.size() <= kTextMax && std::all_of(text.begin(), text.end(), [](char c) {
+          return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+        });
+    return is_name ? std::optional(text) : std::nullopt;
+  };
+  access_text(field, access);
+  return field;
+}
+
+template <class Access>
+Field text(std::string key, FieldKind kind, std::string sentence, Access access) {
+  Field field = make_field(std::move(key), kind, "string", std::move(sentence));
+  field.accepted = fmt::format("text of 1 to {} bytes of UTF-8", kTextMax);
+  field.canonical = [](const std::string& given) -> std::optional<std::string> {
+    if (given.empty() || given.size() > kTextMax || !is_printable(given)) return std::nullopt;
+    return given;
+  };
+  access_text(field, access);
   return field;
 }
 
 template <class Access>
 Field yes_or_no(std::string key, FieldKind kind, std::string sentence, Access access) {
-  Field field = choice(std::move(key), kind, {"true", "false"}, std::move(sentence),
-                       [](Config& config) -> std::string& { return config.model.name; });
-  field.type = "boolean";
-  field.get = [access](const Config& config) { return access(const_cast<Config&>(config)) ? "true" : "false"; };
-  field.set = [access](Config& config, const std::string& text) { access(config) = text == "true"; };
+  Field field = make_field(std::move(key), kind, "boolean", std::move(sentence));
+  accept_choices(field, {"true", "false"});
+  field.get = [access](const Config& config) {
+    return access(const_cast<Config&>(config)) ? "true" : "false";
+  };
+  field.set = [access](Config& config, const std::string& given) { access(config) = given == "true"; };
   return field;
 }
 
@@ -82,101 +139,148 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-constexpr double kInt = std::numeric_limits<int>::max();
+using Table = std::vector<Field>;
+using enum FieldKind;
 
-void add_model_fields(std::vector<Field>& table) {
-  using enum FieldKind;
-  Field name = choice("model", workload, preset_names(), "Preset whose shape is used; the keys below change it",
-                      [](Config& c) -> std::string& { return c.model.name; });
-  name.names_section = true;
-  name.set = [](Config& config, const std::string& text) { config.model = *find_model_preset(text); };
-  table.push_back(name);
-  const auto size = [&](const char* key, double low, double high, const char* sentence, auto access) {
-    table.push_back(number(std::string("model.") + key, workload, low, high, sentence, access));
+void add_model_fields(Table& table) {
+  Field preset =
+      choice("model", workload, preset_names(), "Preset whose shape is used; the keys below change it",
+             [](Config& c) -> std::string& { return c.model.name; });
+  preset.names_section = true;
+  preset.set = [](Config& config, const std::string& given) { config.model = *find_model_preset(given); };
+  table.push_back(preset);
+
+  const auto add = [&](const char* key, double low, double high, const char* sentence, auto member) {
+    table.push_back(number(
+        std::string("model.") + key, workload, low, high,
+        sentence, [member](Config & c) -> auto& { return c.model.*member; }));
   };
-  size("layers", 1, 1000, "Layers", [](Config& c) -> int& { return c.model.layers; });
-  size("dense_layers", 0, 1000, "How many of them, the first ones, have no experts", [](Config& c) -> int& { return c.model.dense_layers; });
-  size("hidden", 1, 65536, "Width of the hidden state", [](Config& c) -> int& { return c.model.hidden; });
-  size("heads", 1, 1024, "Query heads", [](Config& c) -> int& { return c.model.heads; });
-  size("kv_heads", 1, 1024, "Key-value heads; heads is a multiple of it", [](Config& c) -> int& { return c.model.kv_heads; });
-  size("head_dim", 2, 1024, "Width of a head, even", [](Config& c) -> int& { return c.model.head_dim; });
-  size("experts", 1, 4096, "Experts per layer, over all ranks", [](Config& c) -> int& { return c.model.experts; });
-  size("top_k", 1, 4096, "Experts that each token visits", [](Config& c) -> int& { return c.model.top_k; });
-  size("expert_ff", 1, 1048576, "Inner width of an expert", [](Config& c) -> int& { return c.model.expert_ff; });
-  size("shared_ff", 0, 1048576, "Inner width of the expert that every token visits; 0: none", [](Config& c) -> int& { return c.model.shared_ff; });
-  size("dense_ff", 0, 1048576, "Inner width of dense layers", [](Config& c) -> int& { return c.model.dense_ff; });
-  size("vocab", 8, 1048576, "Tokens of the vocabulary", [](Config& c) -> int& { return c.model.vocab; });
-  table.push_back(yes_or_no("model.tied_head", workload, "The head is the transposed embedding", [](Config& c) -> bool& { return c.model.tied_head; }));
-  size("rope_theta", 1, 1e12, "Base of the rotary positions", [](Config& c) -> double& { return c.model.rope_theta; });
-  size("norm_eps", 1e-12, 1, "Added to the mean square in RMSNorm", [](Config& c) -> double& { return c.model.norm_eps; });
+  using M = ModelShape;
+  add("layers", 1, 1000, "Layers", &M::layers);
+  add("dense_layers", 0, 999, "How many of them, the first ones, have no experts", &M::dense_layers);
+  add("hidden", 1, 65536, "Width of the hidden state", &M::hidden);
+  add("heads", 1, 1024, "Query heads", &M::heads);
+  add("kv_heads", 1, 1024, "Key-value heads; heads is a multiple of it", &M::kv_heads);
+  add("head_dim", 2, 1024, "Width of a head, even", &M::head_dim);
+  add("experts", 1, 4096, "Experts per layer, over all ranks", &M::experts);
+  add("top_k", 1, 4096, "Experts that each token visits", &M::top_k);
+  add("expert_ff", 1, 1048576, "Inner width of an expert", &M::expert_ff);
+  add("shared_ff", 0, 1048576, "Inner width of the expert that every token visits; 0: none", &M::shared_ff);
+  add("dense_ff", 0, 1048576, "Inner width of dense layers", &M::dense_ff);
+  add("vocab", 8, 1048576, "Tokens of the vocabulary", &M::vocab);
+  table.push_back(yes_or_no("model.tied_head", workload, "Whether the head is the transposed embedding",
+                            [](Config& c) -> bool& { return c.model.tied_head; }));
+  add("rope_theta", 1, 1e12, "Base of the rotary positions", &M::rope_theta);
+  add("norm_eps", 1e-12, 1, "Added to the mean square in RMSNorm", &M::norm_eps);
+  for (Field& field : table) {
+    if (field.is_model_override()) field.default_in_words = "the preset's";
+  }
 }
 
-void add_grpo_fields(std::vector<Field>& table) {
-  using enum FieldKind;
-  const auto add = [&](const char* key, FieldKind kind, double low, double high, const char* sentence, auto access) {
-    table.push_back(number(std::string("grpo.") + key, kind, low, high, sentence, access));
+void add_grpo_fields(Table& table) {
+  const auto add = [&](const char* key, FieldKind kind, double low, double high, const char* sentence,
+                       auto member) {
+    table.push_back(number(
+        std::string("grpo.") + key, kind, low, high,
+        sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
   };
-  const auto pick = [&](const char* key, std::vector<std::string> choices, const char* sentence, auto access) {
-    table.push_back(choice(std::string("grpo.") + key, workload, std::move(choices), sentence, access));
+  const auto pick = [&](const char* key, std::vector<std::string> choices, const char* sentence,
+                        auto member) {
+    table.push_back(choice(
+        std::string("grpo.") + key, workload, std::move(choices),
+        sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
   };
-  add("prompts", workload, 1, 1048576, "Prompts per step, over all ranks", [](Config& c) -> int& { return c.grpo.prompts; });
-  add("group_size", workload, 1, 65536, "Answers sampled per prompt", [](Config& c) -> int& { return c.grpo.group_size; });
-  add("prompt_tokens", workload, 1, 1048576, "Length of each prompt", [](Config& c) -> int& { return c.grpo.prompt_tokens; });
-  add("response_tokens_min", workload, 1, 1048576, "Each answer's longest length is drawn from this ...", [](Config& c) -> int& { return c.grpo.response_tokens_min; });
-  add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token", [](Config& c) -> int& { return c.grpo.response_tokens_max; });
-  add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", [](Config& c) -> double& { return c.grpo.temperature; });
-  pick("advantage", {"grpo", "grpo_population", "dr_grpo", "leave_one_out"}, "How answers of a group are compared", [](Config& c) -> std::string& { return c.grpo.advantage; });
-  add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", [](Config& c) -> double& { return c.grpo.advantage_eps; });
-  add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", [](Config& c) -> double& { return c.grpo.clip_low; });
-  add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", [](Config& c) -> double& { return c.grpo.clip_high; });
-  add("dual_clip", workload, 0, 1000, "Bound on the loss of bad answers; 0: none", [](Config& c) -> double& { return c.grpo.dual_clip; });
-  add("kl_coef", workload, 0, 1000, "Weight of the k3 estimate against the initial policy", [](Config& c) -> double& { return c.grpo.kl_coef; });
-  pick("aggregation", {"token_mean", "sequence_mean"}, "How tokens are averaged in the loss", [](Config& c) -> std::string& { return c.grpo.aggregation; });
-  add("epochs", workload, 1, 1000, "Passes over the step's batch", [](Config& c) -> int& { return c.grpo.epochs; });
-  add("minibatches", workload, 1, 1048576, "Optimiser steps per pass", [](Config& c) -> int& { return c.grpo.minibatches; });
-  add("micro_batch_tokens", method, 1, kInt, "Most tokens whose activations a rank holds at once", [](Config& c) -> int& { return c.grpo.micro_batch_tokens; });
-  add("router_aux_coef", workload, 0, 1000, "Weight of the load-balancing loss", [](Config& c) -> double& { return c.grpo.router_aux_coef; });
+  using G = GrpoConfig;
+  add("prompts", workload, 1, 1048576, "Prompts per step, over all ranks", &G::prompts);
+  add("group_size", workload, 1, 65536, "Answers sampled per prompt", &G::group_size);
+  add("prompt_tokens", workload, 1, 1048576, "Length of each prompt", &G::prompt_tokens);
+  add("response_tokens_min", workload, 1, 1048576, "Each answer's longest length is drawn from this ...",
+      &G::response_tokens_min);
+  add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token",
+      &G::response_tokens_max);
+  add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
+  pick("advantage", {"grpo", "grpo_population", "dr_grpo", "leave_one_out"},
+       "How answers of a group are compared", &G::advantage);
+  add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", &G::advantage_eps);
+  add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", &G::clip_low);
+  add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", &G::clip_high);
+  add("dual_clip", workload, 0, 1000, "Bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
+  add("kl_coef", workload, 0, 1000, "Weight of the k3 estimate against the initial policy", &G::kl_coef);
+  pick("aggregation", {"token_mean", "sequence_mean"}, "How tokens are averaged in the loss",
+       &G::aggregation);
+  add("epochs", workload, 1, 1000, "Passes over the step's batch", &G::epochs);
+  add("minibatches", workload, 1, 1048576, "Optimiser steps per pass", &G::minibatches);
+  add("micro_batch_tokens", method, 1, kIntMax,
+      "Most tokens a rank works on at once; a longer answer goes alone", &G::micro_batch_tokens);
+  add("router_aux_coef", workload, 0, 1000, "Weight of the load-balancing loss", &G::router_aux_coef);
 }
 
-void add_optimizer_fields(std::vector<Field>& table) {
-  using enum FieldKind;
-  const auto add = [&](const char* key, double low, double high, const char* sentence, auto access) {
-    table.push_back(number(std::string("optimizer.") + key, workload, low, high, sentence, access));
+void add_optimizer_fields(Table& table) {
+  const auto add = [&](const char* key, double low, double high, const char* sentence, auto member) {
+    table.push_back(number(
+        std::string("optimizer.") + key, workload, low, high,
+        sentence, [member](Config & c) -> auto& { return c.optimizer.*member; }));
   };
-  add("learning_rate", 0, 10, "Of AdamW", [](Config& c) -> double& { return c.optimizer.learning_rate; });
-  add("beta1", 0, 0.9999, "Decay of the first moment", [](Config& c) -> double& { return c.optimizer.beta1; });
-  add("beta2", 0, 0.99999, "Decay of the second moment", [](Config& c) -> double& { return c.optimizer.beta2; });
-  add("eps", 1e-16, 1, "Added to the root of the second moment", [](Config& c) -> double& { return c.optimizer.eps; });
-  add("weight_decay", 0, 10, "Decoupled weight decay", [](Config& c) -> double& { return c.optimizer.weight_decay; });
-  add("clip_norm", 0, 1e6, "Largest norm of the whole gradient; 0: not clipped", [](Config& c) -> double& { return c.optimizer.clip_norm; });
+  using O = OptimizerConfig;
+  add("learning_rate", 0, 10, "Of AdamW", &O::learning_rate);
+  add("beta1", 0, 0.9999, "Decay of the first moment", &O::beta1);
+  add("beta2", 0, 0.99999, "Decay of the second moment", &O::beta2);
+  add("eps", 1e-16, 1, "Added to the root of the second moment", &O::eps);
+  add("weight_decay", 0, 10, "Decoupled weight decay", &O::weight_decay);
+  add("clip_norm", 0, 1e6, "Largest norm of the whole gradient; 0: not clipped", &O::clip_norm);
 }
 
-std::vector<Field> make_fields() {
-  using enum FieldKind;
-  std::vector<Field> table;
-  table.push_back(number("ranks", session, 1, 4096, "Processes, started by mpirun when there is more than one", [](Config& c) -> int& { return c.ranks; }));
-  table.push_back(number("seed", session, 0, 9007199254740992.0, "Decides weights, prompts, lengths, sampling and the order of launches", [](Config& c) -> std::uint64_t& { return c.seed; }));
+void add_method_fields(Table& table) {
+  table.push_back(name("dispatcher", "Moves tokens to experts and back",
+                       [](Config& c) -> std::string& { return c.dispatcher.name; }));
+  table.push_back(name("transport", "Moves bytes between ranks",
+                       [](Config& c) -> std::string& { return c.transport.name; }));
+  table.back().default_in_words = "mpi; loopback for one rank";
+  table.push_back(choice("transport.provider", method, {"tcp", "shm", "efa"},
+                         "Provider of libfabric; what is asked for is used",
+                         [](Config& c) -> std::string& { return c.transport.provider; }));
+  table.back().applies = [](const Config& config) { return config.transport.name == "libfabric"; };
+  table.back().default_in_words = "none";
+  table.push_back(number("transport.timeout_s", session, 0.1, 86400, "Longest wait for any one message",
+                         [](Config& c) -> double& { return c.transport.timeout_s; }));
+  table.push_back(
+      name("compute", "Where the maths runs", [](Config& c) -> std::string& { return c.compute.name; }));
+  table.push_back(choice("compute.dtype", workload, {"f32", "bf16"},
+                         "Of the factors of matrix products; sums are f32",
+                         [](Config& c) -> std::string& { return c.compute.dtype; }));
+  table.push_back(number("compute.threads", method, 0, 4096,
+                         "Per rank; 0 shares this node's cores among its ranks",
+                         [](Config& c) -> int& { return c.compute.threads; }));
+}
+
+void add_session_fields(Table& table) {
+  const auto add = [&](const char* key, double low, double high, const char* sentence, auto member) {
+    table.push_back(number(
+        std::string("measure.") + key, session, low, high,
+        sentence, [member](Config & c) -> auto& { return c.measure.*member; }));
+  };
+  using M = MeasureConfig;
+  add("blocks", 1, 10000, "Blocks; each launches every variant twice, in the order A B B A", &M::blocks);
+  add("warmup_steps", 0, 100000, "Steps of each launch that are not counted", &M::warmup_steps);
+  add("steps", 1, 1000000, "Steps of each launch that are counted", &M::steps);
+  add("time_limit_s", 0, kUnlimited, "Begin no block after this; 0: no limit", &M::time_limit_s);
+  table.push_back(text("output.dir", session, "Each run makes a new folder in it",
+                       [](Config& c) -> std::string& { return c.output.dir; }));
+}
+
+Table make_fields() {
+  Table table;
+  table.push_back(number("ranks", session, 1, 4096,
+                         "Processes, started by mpirun when there is more than one",
+                         [](Config& c) -> int& { return c.ranks; }));
+  table.push_back(number("seed", session, 0, kJsonIntegerMax,
+                         "Decides weights, prompts, lengths, sampling and the order of launches",
+                         [](Config& c) -> std::uint64_t& { return c.seed; }));
   add_model_fields(table);
   add_grpo_fields(table);
   add_optimizer_fields(table);
-  table.push_back(choice("dispatcher", method, {}, "Moves tokens to experts and back", [](Config& c) -> std::string& { return c.dispatcher.name; }));
-  table.back().names_section = true;
-  table.push_back(choice("transport", method, {}, "Moves bytes between ranks", [](Config& c) -> std::string& { return c.transport.name; }));
-  table.back().names_section = true;
-  table.push_back(choice("transport.provider", method, {"", "tcp", "shm", "efa"}, "Provider of libfabric: tcp, shm or efa; what is asked for is used", [](Config& c) -> std::string& { return c.transport.provider; }));
-  table.back().applies = [](const Config& config) { return config.transport.name == "libfabric"; };
-  table.back().accepted = "one of: tcp, shm, efa";
-  table.push_back(number("transport.timeout_s", session, 0.1, 86400, "Longest wait for any one message", [](Config& c) -> double& { return c.transport.timeout_s; }));
-  table.push_back(choice("compute", method, {}, "Where the maths runs", [](Config& c) -> std::string& { return c.compute.name; }));
-  table.back().names_section = true;
-  table.push_back(choice("compute.dtype", workload, {"f32", "bf16"}, "Of the factors of matrix products; sums are f32", [](Config& c) -> std::string& { return c.compute.dtype; }));
-  table.push_back(number("compute.threads", method, 0, 4096, "Per rank; 0 shares this node's cores among its ranks", [](Config& c) -> int& { return c.compute.threads; }));
-  table.push_back(number("measure.blocks", session, 1, 10000, "Blocks; each launches every variant twice, in the order A B B A", [](Config& c) -> int& { return c.measure.blocks; }));
-  table.push_back(number("measure.warmup_steps", session, 0, 100000, "Steps of each launch that are not counted", [](Config& c) -> int& { return c.measure.warmup_steps; }));
-  table.push_back(number("measure.steps", session, 1, 1000000, "Steps of each launch that are counted", [](Config& c) -> int& { return c.measure.steps; }));
-  table.push_back(number("measure.time_limit_s", session, 0, kNoLimit, "Begin no block after this; 0: no limit", [](Config& c) -> double& { return c.measure.time_limit_s; }));
-  table.push_back(choice("output.dir", session, {}, "Each run makes a new folder in it", [](Config& c) -> std::string& { return c.output.dir; }));
+  add_method_fields(table);
+  add_session_fields(table);
   return table;
 }
 
@@ -195,23 +299,24 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string upper_with_underscores(std::string text) {
-  for (char& c : text) c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
-
 }  // namespace
 
 std::string Field::flag() const {
-  std::string text = "--" + key;
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '.' || c == '_'; }, '-');
-  return text;
+  std::string flag = "--" + key;
+  std::replace_if(
+      flag.begin(), flag.end(), [](char c) { return c == '.' || c == '_'; }, '-');
+  return flag;
 }
 
-std::string Field::variable() const { return "MRB_" + upper_with_underscores(key); }
+std::string Field::variable() const {
+  std::string variable = "MRB_" + key;
+  for (char& c : variable)
+    c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
 
 const std::vector<Field>& fields() {
-  static const std::vector<Field> table = make_fields();
+  static const Table table = make_fields();
   return table;
 }
 
@@ -224,9 +329,9 @@ const Field* find_field(std::string_view key) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& words) {
-  const auto longest = word.substr(0, 100);  // longer than any name: what follows makes no difference
+  const auto beginning = word.substr(0, 100);  // longer than any name: what follows makes no difference
   return *std::min_element(words.begin(), words.end(), [&](const std::string& a, const std::string& b) {
-    return edit_distance(longest, a) < edit_distance(longest, b);
+    return edit_distance(beginning, a) < edit_distance(beginning, b);
   });
 }
 

@@ -19,7 +19,8 @@ enum class FieldKind {
 };
 
 struct Field {
-  std::string key;  // "grpo.prompts"; "transport" is the section's name field, "transport.name" in YAML's long form
+  std::string
+      key;  // "grpo.prompts"; "transport" is the section's name field, "transport.name" in YAML's long form
   FieldKind kind = FieldKind::session;
   std::string sentence;
   std::string type;                  // of JSON Schema: integer, number, string, boolean
@@ -32,15 +33,19 @@ struct Field {
   std::function<std::string(const Config&)> get;
   std::function<void(Config&, const std::string&)> set;  // canonical text only
 
+  // What holds when nobody gives a value, in words, where that is not always the value in `Config`; otherwise empty.
+  std::string default_in_words;
+
   // Whether the field means anything in this configuration; null: always.
   std::function<bool(const Config&)> applies;
 
-  bool names_section = false;  // "transport": in YAML it may stand alone, or as `name` in the section's mapping
+  bool names_section =
+      false;  // "transport": in YAML it may stand alone, or as `name` in the section's mapping
 
   bool is_axis() const { return kind != FieldKind::session; }
   bool is_model_override() const { return key.starts_with("model."); }  // otherwise the preset's value
   std::string section() const { return key.substr(0, key.find('.')); }
-  std::string flag() const;
+  std::string flag() const;      // "--grpo-prompts"
   std::string variable() const;  // "MRB_GRPO_PROMPTS"
 };
 

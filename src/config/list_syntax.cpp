@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 
 namespace mrb {
 
 namespace {
 
-constexpr int kDigitsMax = 9;  // of a number in a range: products stay far from overflow
+constexpr int kDigitsMax = 9;  // of a number in a range: products and sums stay far from overflow
 
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t");
@@ -41,33 +42,52 @@ std::optional<Range> parse_range(const std::string& text) {
   return range;
 }
 
-// False when the range goes nowhere or is too long.
-bool append_range(const Range& range, std::size_t most, std::vector<std::string>& values) {
-  const bool multiplies = range.step == '*';
-  if (range.low > range.high || range.by < (multiplies ? 2 : 1) || (multiplies && range.low == 0)) return false;
-  for (std::int64_t value = range.low; value <= range.high; value = multiplies ? value * range.by : value + range.by) {
-    if (values.size() == most) return false;
+// How many values it has; 0 when it goes nowhere.
+std::int64_t value_count(const Range& range) {
+  if (range.low > range.high) return 0;
+  if (range.step == '+') return range.by < 1 ? 0 : (range.high - range.low) / range.by + 1;
+  if (range.by < 2 || range.low < 1) return 0;
+  std::int64_t count = 0;
+  for (std::int64_t value = range.low; value <= range.high; value *= range.by) ++count;
+  return count;
+}
+
+void append(const Range& range, std::vector<std::string>& values) {
+  for (std::int64_t value = range.low; value <= range.high;) {
     values.push_back(std::to_string(value));
+    value = range.step == '*' ? value * range.by : value + range.by;
   }
-  return true;
 }
 
 }  // namespace
 
-std::optional<std::vector<std::string>> split_list(const std::string& text, std::size_t most) {
-  std::vector<std::string> values;
+SplitList split_list(const std::string& text) {
+  SplitList list;
+  std::int64_t count = 0;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
     const std::string part = trimmed(text.substr(begin, comma - begin));
-    if (const auto range = parse_range(part)) {
-      if (!append_range(*range, most, values)) return std::nullopt;
-    } else {
-      if (values.size() == most) return std::nullopt;
-      values.push_back(part);
+    const auto range = parse_range(part);
+    const std::int64_t part_count = range ? value_count(*range) : 1;
+    if (part_count == 0) {
+      list.problem = "the range '" + part + "' goes nowhere";
+      list.fix = "write ranges like 1-8*2 (1 2 4 8) or 8-64+8 (8 16 ... 64)";
+      return list;
+    }
+    count += part_count;
+    if (count <= std::int64_t{kListValuesMax}) {
+      if (range)
+        append(*range, list.values);
+      else
+        list.values.push_back(part);
     }
     begin = comma + 1;
   }
-  return values;
+  if (count > std::int64_t{kListValuesMax}) {
+    list.problem = "there are " + std::to_string(count) + " values";
+    list.fix = "give at most " + std::to_string(kListValuesMax);
+  }
+  return list;
 }
 
 }  // namespace mrb

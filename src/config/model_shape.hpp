@@ -14,19 +14,20 @@ namespace mrb {
 struct ModelShape {
   std::string name = "tiny";
   int layers = 2;
-  int dense_layers = 0;            // how many of them, the first ones, have no experts
+  int dense_layers = 0;  // how many of them, the first ones, have no experts
   int hidden = 128;
-  std::string attention = "gqa";   // gqa: grouped queries; mla: multi-head latent; lightning: linear, some layers
+  std::string attention =
+      "gqa";  // gqa: grouped queries; mla: multi-head latent; lightning: linear, some layers
   int heads = 4;
-  int kv_heads = 2;                // gqa only
-  int head_dim = 32;               // gqa only
+  int kv_heads = 2;   // gqa only
+  int head_dim = 32;  // gqa only
   int experts = 8;
   int top_k = 2;
-  int expert_ff = 128;             // inner width of each expert
-  int shared_ff = 0;               // inner width of the expert that every token visits; 0: none
-  int dense_ff = 0;                // inner width of the dense layers
+  int expert_ff = 128;  // inner width of each expert
+  int shared_ff = 0;    // inner width of the expert that every token visits; 0: none
+  int dense_ff = 0;     // inner width of the dense layers
   int vocab = 64;
-  bool tied_head = false;          // the head is the transposed embedding
+  bool tied_head = false;  // the head is the transposed embedding
   double rope_theta = 10000;
   double norm_eps = 1e-6;
   // mla only: ranks of the two low-rank projections and the widths of the three parts of a head.
@@ -42,10 +43,10 @@ struct ModelShape {
 // Weights of the model, counted as shared/published tables do: norms and biases left out.
 struct ParameterCount {
   std::int64_t total = 0;
-  std::int64_t embedding = 0;   // input embedding
-  std::int64_t head = 0;        // 0 when tied
-  std::int64_t active = 0;      // touched by one token, embedding and head included
-  std::int64_t experts = 0;     // all routed experts
+  std::int64_t embedding = 0;  // input embedding
+  std::int64_t head = 0;       // 0 when tied
+  std::int64_t active = 0;     // touched by one token, embedding and head included
+  std::int64_t experts = 0;    // all routed experts
 };
 
 ParameterCount count_parameters(const ModelShape&);
@@ -55,7 +56,7 @@ std::int64_t kv_bytes_per_token(const ModelShape&, int bytes_per_element);
 
 struct ModelPreset {
   ModelShape shape;
-  double published_total_billion = 0;   // 0: our own, nothing is published
+  double published_total_billion = 0;  // 0: our own, nothing is published
   double published_active_billion = 0;
 };
 

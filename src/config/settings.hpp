@@ -31,9 +31,9 @@ struct SettingsSources {
 
 // The values of one field.
 struct Setting {
-  std::string key;                  // "transport.name"
+  std::string key;  // "grpo.prompts"; the name of a section is called like the section: "transport"
   std::vector<std::string> values;  // canonical text, in the order given; none: the model preset's value
-  std::string origin;               // "default", "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
+  std::string origin;  // "default", "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
 };
 
 struct Settings {
@@ -44,15 +44,16 @@ struct Settings {
 };
 
 // Reads, merges and validates. Throws one Error(config) with every fault: where, the value, the accepted range, the
-// nearest key, the fix. Reading is bounded in bytes, depth and aliases.
+// nearest key, the fix. Reading is bounded in bytes, depth and time, whatever the file holds.
 Settings load_settings(const SettingsSources&);
 
 // One value for every field: a point of the product of all lists.
 struct Point {
   Config config;
-  std::map<std::string, std::string> workload;  // the fields that decide what is computed, with more than one value
-  std::map<std::string, std::string> method;    // the fields that decide how, with more than one value here
-  bool is_baseline = false;                     // the one that others of the same workload are compared with
+  std::map<std::string, std::string>
+      workload;  // the fields that decide what is computed, with more than one value
+  std::map<std::string, std::string> method;  // the fields that decide how, with more than one value here
+  bool is_baseline = false;                   // the one that others of the same workload are compared with
 };
 
 // The product, in the order of the lists, last key fastest. Points that differ only in a field that has no meaning
@@ -67,11 +68,11 @@ std::string settings_yaml(const Settings&, Origins);
 // The YAML of one point, for tuned.yaml; `comment` lines come first, each behind "# ".
 std::string config_yaml(const Config&, const std::vector<std::string>& comment);
 
-// The same with every field's sentence and range: where a user begins.
+// The YAML of the defaults, with every field's sentence and range: where a user begins.
 std::string starter_yaml();
 
 // One "key=value" line per field that means anything in this configuration, in the order of the schema. The workload
-// lines are those of the fields that decide what is computed, with ranks left out and the seed.
+// lines are those of the fields that decide what is computed, and of the seed.
 enum class FieldSet { all, workload, method };
 std::string canonical_lines(const Config&, FieldSet);
 
@@ -81,7 +82,7 @@ std::string config_json_schema();
 // For flags: every key with its sentence, its default as text and whether it is an axis.
 struct FieldDoc {
   std::string key;
-  std::string flag;      // "--transport" for transport.name, "--grpo-prompts" for grpo.prompts
+  std::string flag;  // "--transport" for transport.name, "--grpo-prompts" for grpo.prompts
   std::string sentence;
   std::string accepted;  // "1 to 4096", "one of: f32, bf16"
   std::string default_text;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "config/fields.hpp"
 #include "config/settings.hpp"
@@ -9,12 +10,19 @@ namespace mrb {
 
 namespace {
 
-// A value that YAML would take for something else, or as a list of ours, is put in quotes.
+// Where comments begin, so that they stand below each other.
+constexpr std::size_t kCommentColumn = 36;
+
+// In quotes, unless YAML and our list syntax both take it as it stands.
 std::string quoted(const std::string& value) {
-  const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' || c == '+' || c == '/';
-  });
-  if (plain) return value;
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const bool is_plain = !value.empty() && (is_word(value[0]) || value[0] == '/') &&
+                        std::all_of(value.begin(), value.end(), [&](char c) {
+                          return is_word(c) || c == '_' || c == '.' || c == '-' || c == '+' || c == '/';
+                        });
+  std::string lower = value;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (is_plain && lower != "null") return value;
   std::string text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') text += '\\';
@@ -34,20 +42,23 @@ struct Line {
   const Field* field = nullptr;
   std::string value;
   std::string comment;
+  bool is_active = true;  // otherwise it is shown as a comment itself, to be filled in
 };
 
-// Sections in the order of the table; a section with a name field has it as `name`.
-std::string yaml_of(const std::vector<Line>& lines) {
+// The lines as sections, in the order of the table; a section that can be named has its name as `name`.
+std::string yaml_of(const std::vector<Line>& lines, const std::string& indent = "") {
   std::string text, section;
   for (const Line& line : lines) {
-    const bool in_section =
-        line.field->key.find('.') != std::string::npos || line.field->names_section;
-    if (in_section && line.field->section() != section) text += line.field->section() + ":\n";
-    section = in_section ? line.field->section() : "";
-    const std::string name =
-        line.field->key.find('.') == std::string::npos ? "name" : line.field->key.substr(line.field->key.find('.') + 1);
-    std::string row = in_section ? fmt::format("  {}: {}", name, line.value) : fmt::format("{}: {}", line.field->key, line.value);
-    if (!line.comment.empty()) row = fmt::format("{:<36} # {}", row, line.comment);
+    const Field& field = *line.field;
+    const bool is_in_section = field.names_section || field.key != field.section();
+    if (is_in_section && field.section() != section) text += indent + field.section() + ":\n";
+    section = is_in_section ? field.section() : "";
+    const std::string word = field.names_section ? "name"
+                             : is_in_section     ? field.key.substr(section.size() + 1)
+                                                 : field.key;
+    std::string row = fmt::format("{}{}{}{}: {}", indent, is_in_section ? "  " : "",
+                                  line.is_active ? "" : "# ", word, line.value);
+    if (!line.comment.empty()) row = fmt::format("{:<{}} # {}", row, kCommentColumn, line.comment);
     text += row + "\n";
   }
   return text;
@@ -56,18 +67,24 @@ std::string yaml_of(const std::vector<Line>& lines) {
 }  // namespace
 
 std::string settings_yaml(const Settings& settings, Origins origins) {
-  std::vector<Line> lines;
-  for (std::size_t i = 0; i < settings.fields.size(); ++i) {
-    const Setting& setting = settings.fields[i];
-    if (setting.values.empty() || (setting.key == "transport.provider" && setting.origin == "default")) continue;
-    lines.push_back({&fields()[i], list_text(setting.values), origins == Origins::shown ? setting.origin : ""});
+  Config preset;
+  const Setting& model = settings.at("model");
+  find_field(model.key)->set(preset, model.values[0]);
+  const bool one_model = model.values.size() == 1;
+  std::vector<Line> lines, baseline;
+  for (const Field& field : fields()) {
+    const auto& [key, values, origin] = settings.at(field.key);
+    const bool is_given = !values.empty() && !values[0].empty();  // a provider may be none
+    const std::string comment = origins == Origins::shown ? origin : "";
+    if (is_given) {
+      lines.push_back({&field, list_text(values), comment});
+    } else if (origins == Origins::shown && field.is_model_override() && one_model) {
+      lines.push_back({&field, field.get(preset), comment, false});
+    }
+    const auto named = settings.baseline.find(key);
+    if (named != settings.baseline.end()) baseline.push_back({&field, quoted(named->second), ""});
   }
-  std::string text = yaml_of(lines);
-  if (!settings.baseline.empty()) {
-    text += "baseline:\n";
-    for (const auto& [key, value] : settings.baseline) text += fmt::format("  {}: {}\n", key, quoted(value));
-  }
-  return text;
+  return yaml_of(lines) + (baseline.empty() ? "" : "baseline:\n" + yaml_of(baseline, "  "));
 }
 
 std::string config_yaml(const Config& config, const std::vector<std::string>& comment) {
@@ -88,12 +105,19 @@ std::string starter_yaml() {
   const Config defaults;
   std::vector<Line> lines;
   for (const Field& field : fields()) {
-    if (field.is_model_override() || (field.applies && !field.applies(defaults))) continue;
-    lines.push_back({&field, quoted(field.get(defaults)),
-                     fmt::format("{}{}", field.sentence, field.accepted == "text" ? "" : " (" + field.accepted + ")")});
+    const std::string& in_words = field.default_in_words;
+    lines.push_back({&field, in_words.empty() ? quoted(field.get(defaults)) : "",
+                     fmt::format("{} ({}{})", field.sentence, field.accepted,
+                                 in_words.empty() ? "" : "; without it: " + in_words),
+                     in_words.empty()});
   }
-  return "# Every value may be a list on the axes: model, grpo, optimizer, dispatcher, transport, compute. Each\n"
-         "# combination becomes a variant. `moe-rl-bench config schema` describes all keys.\n" +
+  return "# Every key with its default; leave out what you do not change. On the axes (all but ranks, seed, "
+         "measure,\n"
+         "# output and transport.timeout_s) a list such as [1, 2, 4], 1,2,4 or 1-8*2 makes a variant of each "
+         "value, and\n"
+         "# several lists make every combination. `baseline: {dispatcher: alltoall}` names what others are "
+         "compared\n"
+         "# with; otherwise it is the first value of each list.\n" +
          yaml_of(lines);
 }
 

@@ -1,4 +1,5 @@
-// From a YAML file to keys and scalars with their places. Whatever the file holds, this ends at once.
+// From a YAML file to keys and values with their places. Whatever the file holds, this ends at once: it is read as
+// a stream of events that are checked as they come, and nothing in it is ever expanded.
 #pragma once
 
 #include <string>
@@ -8,16 +9,17 @@
 
 namespace mrb {
 
-// One key and what stands behind it. "transport.name" is called "transport".
-struct YamlEntry {
-  std::string key;
+// One key and what was given for it, in a file or elsewhere.
+struct Given {
+  std::string key;  // "grpo.prompts"; the long form "transport.name" is called "transport"
   std::vector<std::string> values;
-  bool is_list = false;
-  std::string where;  // file:line:column of the value
+  bool is_list = false;   // written as a list; otherwise `values` holds one text
+  std::string where;      // of the value: "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
+  std::string key_where;  // of the key
 };
 
-// Every entry of the file, in order. A file that cannot be read, is no regular file, is empty or too long, or is not
-// YAML throws Error(config); what is wrong inside is added to `faults`, and the rest is read.
-std::vector<YamlEntry> read_yaml(const std::string& path, Faults& faults);
+// Everything that the file gives, in order. A file that cannot be read, is no regular file, is empty or too long, or
+// is not one mapping in YAML throws Error(config); what is wrong inside is added to `faults`, and the rest is read.
+std::vector<Given> read_yaml(const std::string& path, Faults& faults);
 
 }  // namespace mrb

@@ -10,7 +10,7 @@
 // order: whole runs of rows are copied, nothing is sorted. combine() goes the same way back, and the tokens'
 // rank adds the rows of each token in ascending k.
 #include <algorithm>
-#include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "dispatch/row_exchange.hpp"
@@ -47,7 +47,7 @@ class AllToAll final : public Dispatcher {
                      .pattern = "one row per (token, expert)",
                      .tree = ReductionTree::by_copy,
                      .top_k_max = placement_.expert_count,
-                     .ranks_max = channel.size()};
+                     .ranks_max = std::numeric_limits<int>::max()};  // as many as the channel connects
   }
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }

@@ -50,8 +50,8 @@ class Route {
   std::vector<std::int64_t> copies_of;  // by expert, over the tokens of all ranks: the routers' load
 };
 
-// Elements are of the type the dispatcher was made with. Null `copy_values` and `row_values` mean there are
-// none.
+// Elements are of the type the dispatcher was made with. Values travel or they do not, on all ranks alike: give
+// both `copy_values` and `row_values`, or neither. Memory for no elements may be null.
 struct TokenSide {
   void* tokens = nullptr;       // [token_count][hidden]
   void* copy_values = nullptr;  // [token_count][top_k], one scalar per copy: a gate, or a gate's gradient
@@ -79,9 +79,12 @@ struct DispatcherCapabilities {
 
 // What one rank handed to the transport since the dispatcher was made; rows it kept for itself are not in it.
 struct DispatchBytes {
-  std::uint64_t logical =
-      0;  // copies that leave this rank (dispatch) or come back to others (combine), times a row
-  std::uint64_t wire = 0;  // payload really put, with every header and count
+  // Copies that leave this rank (dispatch) or come back to others (combine), times a row: the hidden elements,
+  // and one more when values travel. The same for every dispatcher.
+  std::uint64_t logical = 0;
+
+  // Payload really put, with every count, header and notice.
+  std::uint64_t wire = 0;
 };
 
 // All methods but the two accessors are collective: every rank calls them in the same order, with tokens or
@@ -89,12 +92,13 @@ struct DispatchBytes {
 // throws.
 class Dispatcher {
  public:
-  virtual ~Dispatcher() = default;
+  virtual ~Dispatcher() = default;  // collective too: the transport must still be open on all ranks
 
   virtual const DispatcherCapabilities& capabilities() const = 0;
   virtual DispatchBytes bytes() const = 0;
 
-  // Exchanges the counts and gives every copy its place.
+  // Exchanges the counts and gives every copy its place. Throws Error(config) for top_k over the number of
+  // experts.
   virtual std::unique_ptr<Route> route(const Routing&) = 0;
 
   // rows[place of (t, k)] = tokens[t], and row_values[place of (t, k)] = copy_values[t][k].
@@ -114,7 +118,8 @@ struct DispatcherOptions {
   ElementType element = ElementType::f32;
 };
 
-// Collective. The channel must outlive the dispatcher. Throws Error(config) for an unknown name.
+// Collective. The channel must outlive the dispatcher. Throws Error(config) for an unknown name, for experts
+// that do not divide over the ranks, and for more ranks than the dispatcher can use.
 std::unique_ptr<Dispatcher> make_dispatcher(std::string_view name, Channel&, const DispatcherOptions&);
 
 std::vector<RegistryLine> dispatcher_lines();

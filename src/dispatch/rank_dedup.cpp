@@ -11,7 +11,7 @@
 // combine() adds the rows of one token there, in ascending k, and sends one sum; the tokens' rank adds the
 // sums in ascending rank.
 #include <algorithm>
-#include <cstring>
+#include <limits>
 
 #include "dispatch/row_exchange.hpp"
 
@@ -59,7 +59,7 @@ class RankDedup final : public Dispatcher {
                      .pattern = "one row per (token, rank)",
                      .tree = ReductionTree::by_rank,
                      .top_k_max = placement_.expert_count,
-                     .ranks_max = channel.size()};
+                     .ranks_max = std::numeric_limits<int>::max()};  // as many as the channel connects
   }
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }

@@ -5,8 +5,8 @@
 
 #include "base/phase_clock.hpp"
 #include "compute/attention.hpp"
-#include "compute/layers.hpp"
 #include "compute/backend.hpp"
+#include "compute/layers.hpp"
 #include "compute/optimizer.hpp"
 #include "compute/products.hpp"
 #include "compute/router.hpp"

@@ -1,6 +1,10 @@
 #include "model/kv_cache.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/error.hpp"
 
 namespace mrb {
 
@@ -18,6 +22,16 @@ CacheSlot KvCache::at(int layer, int slot) const {
   return {.keys = keys, .values = keys + piece, .tokens = length(slot)};
 }
 
+void KvCache::set_length(int slot, int tokens) {
+  if (tokens < 0 || tokens > tokens_max_) {
+    throw Error(
+        ErrorKind::internal,
+        fmt::format("slot {} of the cache holds {} tokens at most, not {}", slot, tokens_max_, tokens),
+        "report this with the command that shows it");
+  }
+  lengths_[static_cast<std::size_t>(slot)] = tokens;
+}
+
 void KvCache::copy_slot(int from, int to) {
   for (int layer = 0; layer < layers_; ++layer) {
     const CacheSlot source = at(layer, from), target = at(layer, to);
@@ -27,6 +41,8 @@ void KvCache::copy_slot(int from, int to) {
   set_length(to, length(from));
 }
 
-std::size_t KvCache::bytes() const { return static_cast<std::size_t>(memory_.view().size()) * sizeof(float); }
+std::size_t KvCache::bytes() const {
+  return static_cast<std::size_t>(memory_.view().size()) * sizeof(float);
+}
 
 }  // namespace mrb

@@ -19,7 +19,8 @@ class KvCache {
   CacheSlot at(int layer, int slot) const;
 
   int length(int slot) const { return lengths_[static_cast<std::size_t>(slot)]; }
-  void set_length(int slot, int tokens) { lengths_[static_cast<std::size_t>(slot)] = tokens; }
+  // Throws Error(internal) beyond tokens_max: the next slot begins there.
+  void set_length(int slot, int tokens);
 
   // Makes `to` begin as `from` does: the samples of a group share their prompt.
   void copy_slot(int from, int to);

@@ -21,14 +21,20 @@ std::uint64_t name_key(const std::string& name) {
   return hash;
 }
 
-bool ends_in_residual(const std::string& name) { return name.ends_with(".output") || name.ends_with(".down"); }
+bool ends_in_residual(const std::string& name) {
+  return name.ends_with(".output") || name.ends_with(".down");
+}
 
 }  // namespace
 
-Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const ExpertPlacement& placement, int rank)
-    : first_expert_(placement.first_expert(rank)), local_experts_(placement.experts_per_rank()), layers_(shape.layers) {
+Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const ExpertPlacement& placement,
+                       int rank)
+    : first_expert_(placement.first_expert(rank)),
+      local_experts_(placement.experts_per_rank()),
+      layers_(shape.layers) {
   std::int64_t count = 0;
-  const auto tensor = [&](const std::string& name, std::int64_t rows, std::int64_t columns, bool is_expert = false) {
+  const auto tensor = [&](const std::string& name, std::int64_t rows, std::int64_t columns,
+                          bool is_expert = false) {
     tensors_.push_back({name, count, rows, columns, is_expert});
     count += rows * columns;
   };
@@ -70,8 +76,8 @@ Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const E
 }
 
 const ParameterTensor& Parameters::find(const std::string& name) const {
-  const auto found =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const ParameterTensor& tensor) { return tensor.name == name; });
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
+                                  [&](const ParameterTensor& tensor) { return tensor.name == name; });
   if (found == tensors_.end()) {
     throw Error(ErrorKind::internal, fmt::format("this model has no weights called '{}'", name),
                 "report this with the command that shows it");
@@ -102,7 +108,8 @@ void Parameters::draw(std::uint64_t seed) {
       std::fill_n(weight.data, weight.size(), 1.0f);
       continue;
     }
-    const double deviation = ends_in_residual(tensor.name) ? kDeviation / std::sqrt(2.0 * layers_) : kDeviation;
+    const double deviation =
+        ends_in_residual(tensor.name) ? kDeviation / std::sqrt(2.0 * layers_) : kDeviation;
     const int pieces = tensor.is_expert ? local_experts_ : 1;
     const std::int64_t piece_size = weight.size() / pieces;
     for (int piece = 0; piece < pieces; ++piece) {

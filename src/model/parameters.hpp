@@ -17,7 +17,7 @@ namespace mrb {
 struct ParameterTensor {
   std::string name;  // "layers.0.attention.qkv", "layers.1.experts.gate_up"
   std::int64_t offset = 0;
-  std::int64_t rows = 0;     // experts: local experts times the rows of one
+  std::int64_t rows = 0;  // experts: local experts times the rows of one
   std::int64_t columns = 0;
   bool is_expert = false;
 };

@@ -71,8 +71,8 @@ class Policy {
   void backward(std::unique_ptr<Tape>, std::span<const float> dlog_probs,
                 const std::vector<std::vector<float>>& balance);
 
-  // Runs the prompts and fills the cache: sequence s goes to slot slots[s]. Returns logits [sequences][vocab] after
-  // each prompt's last token.
+  // Runs the prompts, of one token each at least, and fills the cache: sequence s goes to slot slots[s]. Returns
+  // logits [sequences][vocab] after each prompt's last token.
   Tensor prefill(const PackedTokens&, std::span<const int> slots, KvCache&);
 
   // One more token for each slot. Returns logits [slots][vocab].

@@ -12,13 +12,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
 
 std::string status_text(ResultStatus status) {
   switch (status) {
-    case ResultStatus::done: return "done";
-    case ResultStatus::failed: return "failed";
-    case ResultStatus::skipped: break;
+    case ResultStatus::pending:
+      return "pending";
+    case ResultStatus::done:
+      return "done";
+    case ResultStatus::failed:
+      return "failed";
+    case ResultStatus::skipped:
+      break;
   }
   return "skipped";
 }
@@ -81,36 +88,61 @@ Json result_cell(const std::vector<Result>& results, const Result& result) {
   if (result.status != ResultStatus::done) return cell;
   const Summary& rate = result.tokens_per_s;
   cell["metrics"]["tokens_per_s"] = {
-      {"unit", "prompt and response tokens of all ranks / s of wall time, warm-up left out"}, {"better", "higher"},
-      {"n", rate.count}, {"median", number(rate.median)}, {"mean", number(rate.mean)}, {"min", number(rate.min)},
-      {"max", number(rate.max)}, {"variation_launches", number(rate.variation)}};
-  cell["correctness"] = {{"same_work", result.same_work},
-                         {"difference_max", number(result.loss_difference_max)},
-                         {"tolerance", work_tolerance(result.experiment.config)}};
+      {"unit", "prompt and response tokens of all ranks / s of wall time, warm-up left out"},
+      {"better", "higher"},
+      {"n", rate.count},
+      {"median", number(rate.median)},
+      {"mean", number(rate.mean)},
+      {"min", number(rate.min)},
+      {"max", number(rate.max)},
+      {"variation_launches", number(rate.variation)}};
   const Result* baseline = find_baseline(results, result);
+  const auto if_compared = [&](const Json& value) { return baseline != nullptr ? value : Json(nullptr); };
+  cell["correctness"] = {{"same_work", if_compared(result.same_work)},
+                         {"same_tokens", if_compared(result.same_tokens)},
+                         {"difference_max", if_compared(number(result.loss_difference_max))},
+                         {"tolerance", work_tolerance(result.experiment.config)}};
   if (baseline != nullptr && baseline != &result) {
     const RatioEstimate& ratio = result.against_baseline;
     Json log_ratios = Json::array();
     for (const double value : block_log_ratios(result, *baseline)) log_ratios.push_back(number(value));
-    cell["comparison"] = {{"baseline_id", baseline->experiment.id}, {"design", "paired blocks, A B B A"},
-                          {"metric", "tokens_per_s"}, {"ratio", result.same_work ? number(ratio.ratio) : Json(nullptr)},
-                          {"ci_low", number(ratio.low)}, {"ci_high", number(ratio.high)}, {"confidence", 0.95},
-                          {"blocks", ratio.blocks}, {"log_ratios", log_ratios}, {"verdict", verdict_text(ratio.verdict)}};
+    cell["comparison"] = {{"baseline_id", baseline->experiment.id},
+                          {"design", "paired blocks, A B B A"},
+                          {"metric", "tokens_per_s"},
+                          {"ratio", result.same_work ? number(ratio.ratio) : Json(nullptr)},
+                          {"ci_low", number(ratio.low)},
+                          {"ci_high", number(ratio.high)},
+                          {"confidence", 0.95},
+                          {"blocks", ratio.blocks},
+                          {"log_ratios", log_ratios},
+                          {"verdict", verdict_text(ratio.verdict)}};
   }
   return cell;
 }
 
 Json environment_json(const RunInfo& info) {
-  const Machine& machine = info.machine;
+  Json nodes = Json::array();
+  for (const Machine& node : info.nodes) {
+    nodes.push_back({{"host", node.host},
+                     {"kernel", node.kernel},
+                     {"processor", node.processor},
+                     {"cores_online", node.cores_online},
+                     {"cores_allowed", node.cores_allowed},
+                     {"memory_bytes", node.memory_bytes},
+                     {"load_average", number(node.load_average)}});
+  }
   Json libraries = Json::array();
   for (const LibraryLine& line : info.libraries) {
-    libraries.push_back({{"name", line.name}, {"built_with", line.built_with}, {"loaded", line.loaded}, {"missing_feature", line.needs}});
+    libraries.push_back({{"name", line.name},
+                         {"built_with", line.built_with},
+                         {"loaded", line.loaded},
+                         {"missing_feature", line.needs.empty() ? Json(nullptr) : Json(line.needs)}});
   }
-  return {{"host", machine.host}, {"kernel", machine.kernel}, {"processor", machine.processor},
-          {"cores_online", machine.cores_online}, {"cores_allowed", machine.cores_allowed}, {"cpus", machine.cpus},
-          {"memory_bytes", machine.memory_bytes}, {"load_average", number(machine.load_average)},
-          {"compute_device", info.compute_device}, {"compute_library", info.compute_library},
-          {"libraries", libraries}, {"env", info.environment}};
+  return {{"nodes", nodes},
+          {"compute_device", info.compute_device},
+          {"compute_library", info.compute_library},
+          {"libraries", libraries},
+          {"env", info.environment}};
 }
 
 }  // namespace
@@ -118,25 +150,41 @@ Json environment_json(const RunInfo& info) {
 std::string result_json(const RunInfo& info, const RunRecord& record) {
   Json settings = Json::object();
   for (const Setting& setting : info.settings.fields) {
-    if (!setting.values.empty()) settings[setting.key] = {{"values", setting.values}, {"origin", setting.origin}};
+    if (!setting.values.empty())
+      settings[setting.key] = {{"values", setting.values}, {"origin", setting.origin}};
   }
   Json ranks = Json::array();
-  for (const RankInfo& rank : info.ranks) ranks.push_back({{"rank", rank.rank}, {"host", rank.host}});
+  for (const RankInfo& rank : info.ranks) {
+    ranks.push_back(
+        {{"rank", rank.rank}, {"host", rank.host}, {"cpus", rank.cpus}, {"threads", rank.threads}});
+  }
   Json cells = Json::array();
   for (const Result& result : record.results) cells.push_back(result_cell(record.results, result));
   const Json json = {
       {"schema_version", kResultSchemaVersion},
-      {"tool", {{"name", "moe-rl-bench"}, {"version", info.build.version}, {"commit", info.build.commit},
-                {"build", info.build.build_type + ", " + info.build.compiler + ", -march=" + info.build.processor}}},
-      {"run", {{"id", info.id}, {"started", info.started}, {"updated", utc_now()}, {"argv", info.arguments},
-               {"status", record.status}, {"launches_done", record.launches_done},
-               {"launches_planned", record.launches_planned}, {"notes", record.notes}}},
-      {"settings", settings},
+      {"tool",
+       {{"name", "moe-rl-bench"},
+        {"version", info.build.version},
+        {"commit", info.build.commit},
+        {"build", info.build.build_type + ", " + info.build.compiler + ", -march=" + info.build.processor}}},
+      {"run",
+       {{"id", info.id},
+        {"started", info.started},
+        {"ended", info.ended.empty() ? Json(nullptr) : Json(info.ended)},
+        {"argv", info.arguments},
+        {"seed", record.results.front().experiment.config.seed},
+        {"status", record.status},
+        {"launches_done", record.launches_done},
+        {"launches_planned", record.launches_planned},
+        {"notes", record.notes}}},
+      {"config", settings},
       {"baseline", info.settings.baseline},
       {"environment", environment_json(info)},
       {"ranks", ranks},
       {"cells", cells}};
-  return json.dump(1) + "\n";
+  constexpr int kIndent = 1;
+  // The words of other people's libraries need not be UTF-8.
+  return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mrb

@@ -28,24 +28,29 @@ std::string utc_text(const char* format) {
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& words) {
-  throw Error(ErrorKind::environment, fmt::format("{}: {}", what, words), "set output.dir to a folder that can be written to, with room left");
+  throw Error(ErrorKind::environment, fmt::format("{}: {}", what, words),
+              "set output.dir to a folder that can be written to, with room left");
 }
 
 }  // namespace
 
-std::string utc_now() { return utc_text("%Y-%m-%dT%H:%M:%SZ"); }
+std::string utc_now() {
+  return utc_text("%Y-%m-%dT%H:%M:%SZ");
+}
 
 std::string ResultsFolder::new_id() {
   std::random_device device;
   return fmt::format("{}-{:06x}", utc_text("%Y%m%dT%H%M%SZ"), device() & 0xffffffu);
 }
 
-ResultsFolder::ResultsFolder(const std::string& directory, const std::string& id) : path_(directory + "/" + id) {
+ResultsFolder::ResultsFolder(const std::string& directory, const std::string& id)
+    : path_(directory + "/" + id) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) refuse(fmt::format("the folder '{}' cannot be made", directory), error.message());
   if (!std::filesystem::create_directory(path_, error)) {
-    refuse(fmt::format("the folder '{}' cannot be made", path_), error ? error.message() : "it exists already");
+    refuse(fmt::format("the folder '{}' cannot be made", path_),
+           error ? error.message() : "it exists already");
   }
 }
 

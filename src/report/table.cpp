@@ -1,10 +1,13 @@
 #include "report/table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
-#include <set>
+#include <string>
+#include <vector>
 
 #include "base/units.hpp"
 #include "bench/comparison.hpp"
@@ -28,7 +31,6 @@ struct StepMeans {
   double wall_ms = 0;
   double logical_bytes = 0;
   double wire_bytes = 0;
-  double response_tokens = 0;
   std::vector<PhaseRow> phases;  // longest first
 };
 
@@ -44,7 +46,6 @@ StepMeans mean_step(const Result& result) {
       means.wall_ms += ns_to_ms(step.wall_ns);
       means.logical_bytes += static_cast<double>(step.dispatch_logical_bytes);
       means.wire_bytes += static_cast<double>(step.dispatch_wire_bytes);
-      means.response_tokens += static_cast<double>(step.response_tokens);
       for (const auto& [name, phase] : step.phases) {
         PhaseRow& row = rows[name];
         row.slowest_ms += ns_to_ms(phase.ns_max);
@@ -54,13 +55,14 @@ StepMeans mean_step(const Result& result) {
     }
   }
   const double steps = std::max(1, means.steps);
-  for (double* value : {&means.wall_ms, &means.logical_bytes, &means.wire_bytes, &means.response_tokens}) *value /= steps;
+  for (double* value : {&means.wall_ms, &means.logical_bytes, &means.wire_bytes}) *value /= steps;
   for (auto& [name, row] : rows) {
     row.name = name;
     for (double* value : {&row.slowest_ms, &row.fastest_ms, &row.mean_ms}) *value /= steps;
     means.phases.push_back(row);
   }
-  std::sort(means.phases.begin(), means.phases.end(), [](const PhaseRow& a, const PhaseRow& b) { return a.mean_ms > b.mean_ms; });
+  std::sort(means.phases.begin(), means.phases.end(),
+            [](const PhaseRow& a, const PhaseRow& b) { return a.mean_ms > b.mean_ms; });
   return means;
 }
 
@@ -71,101 +73,161 @@ std::string carried_by(const Result& result) {
 }
 
 // "1 rank", "4 ranks".
-std::string counted(std::size_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// What the experiments have there, each once: "f32, bf16".
+std::string distinct(const RunRecord& record, const std::function<std::string(const Config&)>& part) {
+  std::vector<std::string> texts;
+  for (const Result& result : record.results) {
+    const std::string text = part(result.experiment.config);
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
 
 std::string header(const RunInfo& info, const RunRecord& record) {
   const Config& config = record.results.front().experiment.config;
-  std::set<std::string> hosts;
-  for (const RankInfo& rank : info.ranks) hosts.insert(rank.host);
-  std::string text = fmt::format("# moe-rl-bench {} ({}) · {} on {} ({}) · seed {}\n", info.build.version, info.build.commit,
-                                 counted(info.ranks.size(), "rank"), counted(hosts.size(), "node"), info.machine.host, config.seed);
-  text += fmt::format("# model {} · {} prompts x {} answers a step, synchronous and colocated · {} {} · {}\n", config.model.name,
-                      config.grpo.prompts, config.grpo.group_size, config.compute.name, config.compute.dtype, info.compute_library);
-  text += fmt::format("# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · source: measured · status: {}\n",
-                      record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,
-                      counted(static_cast<std::size_t>(record.blocks_done), "block"), record.status);
+  std::string text = fmt::format("# moe-rl-bench {} ({}) · {} on {} ({}) · seed {}\n", info.build.version,
+                                 info.build.commit, counted(info.ranks.size(), "rank"),
+                                 counted(info.nodes.size(), "node"), info.nodes.front().host, config.seed);
+  text += fmt::format(
+      "# model {} · {} answers a step, synchronous and colocated · {} · {}\n",
+      distinct(record, [](const Config& c) { return c.model.name; }),
+      distinct(
+          record,
+          [](const Config& c) { return fmt::format("{} prompts x {}", c.grpo.prompts, c.grpo.group_size); }),
+      distinct(record, [](const Config& c) { return c.compute.name + " " + c.compute.dtype; }),
+      info.compute_library);
+  text += fmt::format(
+      "# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · status: {}\n",
+      record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,
+      counted(static_cast<std::size_t>(record.blocks_done), "block"), record.status);
   for (const std::string& note : record.notes) text += "# note: " + note + "\n";
   return text;
 }
 
-std::string variant_rows(const RunRecord& record) {
+// One line in place of numbers, when there are none.
+std::string why_no_number(const Result& result) {
+  switch (result.status) {
+    case ResultStatus::pending:
+      return "not measured";
+    case ResultStatus::failed:
+      return "failed: " + result.reason.substr(0, result.reason.find('\n'));
+    case ResultStatus::skipped:
+      return "skipped: " + result.reason;
+    case ResultStatus::done:
+      break;
+  }
+  if (result.same_work) return "";
+  return fmt::format("no number: it does other work than the baseline, by {:.1e} where {:.0e} is allowed",
+                     result.loss_difference_max, work_tolerance(result.experiment.config));
+}
+
+std::string variant_row(const RunRecord& record, const Result& result, std::size_t width) {
+  const std::string none = why_no_number(result);
+  if (!none.empty()) return fmt::format("# {:<{}}  {}\n", result.experiment.label, width, none);
+  const Result* baseline = find_baseline(record.results, result);
+  const bool is_compared = baseline != nullptr && baseline != &result;
+  return fmt::format("  {:<{}}  {:>10.0f}  {:>8.2f}  {:>6.1f}  {:<26}  {:<19}  {:<4}  {} {}\n",
+                     result.experiment.label, width, result.tokens_per_s.median, mean_step(result).wall_ms,
+                     result.tokens_per_s.variation * 100,
+                     is_compared ? ratio_text(result.against_baseline) : "-",
+                     is_compared           ? verdict_text(result.against_baseline.verdict)
+                     : baseline == nullptr ? "baseline has none"
+                                           : "baseline",
+                     is_compared ? "same" : "-", result.source, carried_by(result));
+}
+
+std::string variant_rows(const RunInfo& info, const RunRecord& record) {
   std::size_t width = 7;
   for (const Result& result : record.results) width = std::max(width, result.experiment.label.size());
-  std::string text = fmt::format("#\n# {:<{}}  {:>10}  {:>8}  {:>6}  {:<26}  {:<20}  {}\n", "variant", width, "tokens/s", "step ms",
-                                 "cv %", "against the baseline, 95%", "verdict", "bytes carried by");
-  for (const Result& result : record.results) {
-    if (result.status != ResultStatus::done) {
-      text += fmt::format("# {:<{}}  {}: {}\n", result.experiment.label, width,
-                          result.status == ResultStatus::failed ? "failed" : "skipped", result.reason.substr(0, result.reason.find('\n')));
-      continue;
-    }
-    if (!result.same_work) {
-      text += fmt::format("# {:<{}}  no number: its losses differ from the baseline's by {:.1e}\n", result.experiment.label, width,
-                          result.loss_difference_max);
-      continue;
-    }
-    const bool is_baseline = find_baseline(record.results, result) == &result;
-    text += fmt::format("  {:<{}}  {:>10.0f}  {:>8.2f}  {:>6.1f}  {:<26}  {:<20}  {}\n", result.experiment.label, width,
-                        result.tokens_per_s.median, mean_step(result).wall_ms, result.tokens_per_s.variation * 100,
-                        is_baseline ? "-" : ratio_text(result.against_baseline),
-                        is_baseline ? "baseline" : verdict_text(result.against_baseline.verdict), carried_by(result));
-  }
-  return text + "# tokens/s: prompt and response tokens of all ranks over wall time, median launch, warm-up left out\n";
+  std::string text = fmt::format("#\n# {:<{}}  {:>10}  {:>8}  {:>6}  {:<26}  {:<19}  {:<4}  {}\n", "variant",
+                                 width, "tokens/s", "step ms", "cv %", "to the baseline, 95%", "verdict",
+                                 "work", "source, and what carried the bytes");
+  for (const Result& result : record.results) text += variant_row(record, result, width);
+  return text + fmt::format(
+                    "# tokens/s: prompt and response tokens of {} over the wall time of the counted steps, "
+                    "median launch; to the baseline: mean ratio over blocks\n",
+                    counted(info.ranks.size(), "rank"));
 }
 
 std::string phase_rows(const Result& result) {
   const StepMeans means = mean_step(result);
-  std::string text = fmt::format("#\n# phases of {}, a mean step\n# {:<30}  {:>10}  {:>10}  {:>8}\n", result.experiment.label,
-                                 "phase", "slowest ms", "fastest ms", "share %");
+  std::string text = fmt::format("#\n# phases of {}, a mean step\n# {:<30}  {:>10}  {:>10}  {:>8}\n",
+                                 result.experiment.label, "phase", "slowest ms", "fastest ms", "share %");
   double total = 0;
   for (const PhaseRow& row : means.phases) total += row.mean_ms;
   for (const PhaseRow& row : means.phases) {
-    text += fmt::format("  {:<30}  {:>10.3f}  {:>10.3f}  {:>8.1f}\n", row.name, row.slowest_ms, row.fastest_ms,
-                        total > 0 ? row.mean_ms / total * 100 : 0);
+    text += fmt::format("  {:<30}  {:>10.3f}  {:>10.3f}  {:>8.1f}\n", row.name, row.slowest_ms,
+                        row.fastest_ms, total > 0 ? row.mean_ms / total * 100 : 0);
   }
   text += fmt::format("  {:<30}  {:>10.3f}\n", "step", means.wall_ms);
-  text += fmt::format("# dispatch and combine, all ranks, per step: {} logical (from the routing), {} wire (as handed to the transport); NIC counters: not read\n",
-                      bytes_text(static_cast<std::uint64_t>(means.logical_bytes)), bytes_text(static_cast<std::uint64_t>(means.wire_bytes)));
-  if (means.marked > 0) {
-    text += fmt::format("# {} of {} steps are marked: phases and idle do not add up to the wall time within 1%\n", means.marked, means.steps);
-  }
-  return text;
+  const auto bytes = [](double mean) { return bytes_text(static_cast<std::uint64_t>(mean)); };
+  text += fmt::format(
+      "# dispatch and combine of a step, all ranks: {} logical (from the routing), {} wire (as handed to "
+      "the transport), NIC: not counted here\n",
+      bytes(means.logical_bytes), bytes(means.wire_bytes));
+  return text +
+         (means.marked == 0
+              ? fmt::format(
+                    "# phases and idle add up to the wall time within {:.0f}% on every rank, in all {}\n",
+                    kUnaccountedRatioMax * 100, counted(static_cast<std::size_t>(means.steps), "step"))
+              : fmt::format(
+                    "# {} of {} are marked: phases and idle miss the wall time by more than {:.0f}%\n",
+                    means.marked, counted(static_cast<std::size_t>(means.steps), "step"),
+                    kUnaccountedRatioMax * 100));
 }
 
 std::string work_line(const RunRecord& record) {
-  int same = 0, variants = 0;
+  int same = 0, variants = 0, same_tokens = 0;
   double difference = 0;
-  std::set<std::pair<std::string, std::uint64_t>> checksums;
   for (const Result& result : record.results) {
-    if (result.status != ResultStatus::done || result.launches.empty()) continue;
+    if (find_baseline(record.results, result) == nullptr || result.status != ResultStatus::done) continue;
     ++variants;
     same += result.same_work ? 1 : 0;
+    same_tokens += result.same_tokens ? 1 : 0;
     difference = std::max(difference, result.loss_difference_max);
-    for (const LaunchSample& launch : result.launches) {
-      if (!launch.steps.empty()) checksums.emplace(result.experiment.workload_id, launch.steps.back().token_checksum);
+  }
+  if (variants == 0) return "#\n# work equivalence: no baseline to compare with\n";
+  return fmt::format(
+      "#\n# work equivalence: {} of {} variants have the baseline's losses step by step, within {} relative "
+      "(largest "
+      "difference {:.1e}); {} of {} its very tokens\n",
+      same, variants,
+      distinct(
+          record,
+          [](const Config& c) { return fmt::format("{:.0e} in {}", work_tolerance(c), c.compute.dtype); }),
+      difference, same_tokens, variants);
+}
+
+std::string choice_lines(const RunRecord& record) {
+  std::string text;
+  for (const Result& baseline : record.results) {
+    if (find_baseline(record.results, baseline) != &baseline) continue;
+    const Result& winner = choose(record.results, baseline);
+    text += phase_rows(baseline);
+    if (&winner == &baseline) {
+      text += fmt::format("#\n# use: {}, the baseline: no variant was shown to be faster\n",
+                          winner.experiment.label);
+    } else {
+      text += phase_rows(winner);
+      text += fmt::format("#\n# use: {}: {} tokens/s against {}\n", winner.experiment.label,
+                          ratio_text(winner.against_baseline), baseline.experiment.label);
     }
   }
-  std::set<std::string> workloads;
-  for (const auto& [workload, checksum] : checksums) workloads.insert(workload);
-  return fmt::format("#\n# work equivalence: {} of {} variants have the baseline's losses, step by step (largest relative difference {:.1e}); "
-                     "generated tokens {}\n",
-                     same, variants, difference, checksums.size() == workloads.size() ? "identical" : "differ in single samples");
+  return text;
 }
 
 }  // namespace
 
 std::string run_table(const RunInfo& info, const RunRecord& record, const std::string& folder) {
-  std::string text = header(info, record) + variant_rows(record);
-  for (const Result& baseline : record.results) {
-    if (!baseline.experiment.is_baseline || baseline.status != ResultStatus::done || baseline.launches.empty()) continue;
-    const Result& winner = choose(record.results, baseline);
-    text += phase_rows(baseline);
-    if (&winner != &baseline) text += phase_rows(winner);
-    text += fmt::format("#\n# use: {}{}\n", winner.experiment.label,
-                        &winner == &baseline ? ", the baseline: no variant was shown to be faster"
-                                             : ", " + ratio_text(winner.against_baseline) + " tokens/s");
-  }
-  return text + work_line(record) + fmt::format("# results: {0}/result.json{1}\n", folder, tuned_yaml(info, record).empty() ? "" : ", " + folder + "/tuned.yaml");
+  std::string text =
+      header(info, record) + variant_rows(info, record) + choice_lines(record) + work_line(record);
+  text += fmt::format("# results: {}/result.json", folder);
+  for (const TunedConfig& tuned : tuned_configs(info, record)) text += fmt::format(", {}", tuned.file);
+  return text + "\n";
 }
 
 }  // namespace mrb

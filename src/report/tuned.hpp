@@ -2,17 +2,24 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/experiment.hpp"
 #include "report/run_info.hpp"
 
 namespace mrb {
 
-// YAML that --config accepts: the variant that won, with why, or the baseline when no difference is shown. Of several
-// workloads, the first one's. Empty while there is nothing to choose from.
-std::string tuned_yaml(const RunInfo&, const RunRecord&);
+// What to use for one workload.
+struct TunedConfig {
+  std::string file;  // "tuned.yaml"; of further workloads "tuned-2.yaml" and so on
+  std::string
+      yaml;  // what --config accepts: the variant that won, with why, or the baseline when none is faster
+};
 
-// "2.1% faster than ... [1.2%, 3.0%]": one line on a variant against its baseline.
+// One for every workload whose baseline has run.
+std::vector<TunedConfig> tuned_configs(const RunInfo&, const RunRecord&);
+
+// "+2.1% [+1.2%, +3.0%]", the interval with 95% confidence.
 std::string ratio_text(const RatioEstimate&);
 
 }  // namespace mrb

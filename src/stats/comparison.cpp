@@ -1,8 +1,9 @@
 #include "stats/comparison.hpp"
 
 #include <cmath>
-#include <limits>
 #include <numeric>
+
+#include "stats/summary.hpp"
 
 namespace mrb {
 
@@ -30,7 +31,8 @@ double beta_fraction(double x, double a, double b) {
 // The chance that a variable with Student's distribution is above t > 0.
 double student_tail(double t, double degrees) {
   const double a = degrees / 2, b = 0.5, x = degrees / (degrees + t * t);
-  const double front = std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
+  const double front =
+      std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
   const double incomplete = x < (a + 1) / (a + b + 2) ? front * beta_fraction(x, a, b) / a
                                                       : 1 - front * beta_fraction(1 - x, b, a) / b;
   return incomplete / 2;
@@ -40,10 +42,14 @@ double student_tail(double t, double degrees) {
 
 std::string_view verdict_text(Verdict verdict) {
   switch (verdict) {
-    case Verdict::faster: return "faster";
-    case Verdict::slower: return "slower";
-    case Verdict::no_difference_shown: return "no difference shown";
-    case Verdict::inconclusive: break;
+    case Verdict::faster:
+      return "faster";
+    case Verdict::slower:
+      return "slower";
+    case Verdict::no_difference_shown:
+      return "no difference shown";
+    case Verdict::inconclusive:
+      break;
   }
   return "inconclusive";
 }
@@ -58,7 +64,8 @@ double student_t_975(int degrees_of_freedom) {
 }
 
 RatioEstimate estimate_ratio(std::span<const double> log_ratios) {
-  RatioEstimate estimate{.low = 0, .high = std::numeric_limits<double>::infinity()};
+  refuse_unless_finite(log_ratios);
+  RatioEstimate estimate;
   estimate.blocks = static_cast<int>(log_ratios.size());
   if (log_ratios.empty()) return estimate;
   const auto count = static_cast<double>(log_ratios.size());

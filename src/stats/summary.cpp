@@ -1,13 +1,18 @@
 #include "stats/summary.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace mrb {
 
 Summary summarize(std::span<const double> samples) {
+  refuse_unless_finite(samples);
   Summary summary;
   summary.count = static_cast<int>(samples.size());
   if (samples.empty()) return summary;
@@ -33,6 +38,14 @@ double quantile(std::span<const double> sorted, double q) {
   const auto above = static_cast<std::size_t>(std::ceil(position));
   const double fraction = position - std::floor(position);
   return sorted[below] * (1 - fraction) + sorted[above] * fraction;
+}
+
+void refuse_unless_finite(std::span<const double> samples) {
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (std::isfinite(samples[i])) continue;
+    throw Error(ErrorKind::internal, fmt::format("sample {} of {} is {}", i + 1, samples.size(), samples[i]),
+                "this is a bug; report it with the command that shows it");
+  }
 }
 
 }  // namespace mrb

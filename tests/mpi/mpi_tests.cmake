@@ -16,6 +16,18 @@ if(MRB_HAS_MPI)
   add_test(NAME mpi COMMAND ${MPIEXEC_EXECUTABLE} ${MRB_MPIRUN_ARGS} ${MPIEXEC_NUMPROC_FLAG} ${MRB_MPI_RANKS}
     $<TARGET_FILE:mrb_mpi_tests>)
   set_tests_properties(mpi PROPERTIES LABELS mpi TIMEOUT 600)
+
+  add_executable(mrb_mpi_misbehave mpi/misbehave.cpp)
+  target_link_libraries(mrb_mpi_misbehave PRIVATE mrb_transport)
+  set(ways silent)
+  if(MRB_HAS_LIBFABRIC)
+    list(APPEND ways crash)
+  endif()
+  foreach(way IN LISTS ways)
+    add_test(NAME mpi_${way} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpi/misbehave.sh ${way}
+      $<TARGET_FILE:mrb_mpi_misbehave> ${MPIEXEC_EXECUTABLE} ${MRB_MPIRUN_ARGS} ${MPIEXEC_NUMPROC_FLAG} 2)
+    set_tests_properties(mpi_${way} PROPERTIES LABELS mpi TIMEOUT 120)
+  endforeach()
 endif()
 
 function(mrb_mpi_tests folder)

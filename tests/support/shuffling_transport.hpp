@@ -73,11 +73,9 @@ class ShufflingTransport final : public Transport {
   // A put still on its way would land in memory that is gone.
   void withdraw(RegionId region) override {
     const std::lock_guard lock(mine_.mutex);
-    for (const auto& flight : mine_.flights) {
-      if (flight.put.target_region == region) {
-        late_puts_ += 1;
-      }
-    }
+    late_puts_ += static_cast<std::size_t>(
+        std::count_if(mine_.flights.begin(), mine_.flights.end(),
+                      [&](const auto& flight) { return flight.put.target_region == region; }));
     mine_.regions.at(region) = {};
   }
 

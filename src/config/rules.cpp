@@ -1,0 +1,116 @@
+#include "config/rules.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace mrb {
+
+namespace {
+
+constexpr std::int64_t kAnswersMax = 1 << 24;  // of a step: token counts stay far from overflow
+
+using Misfits = std::vector<Misfit>;
+
+std::string divisors(int number) {
+  std::string text;
+  for (int divisor = 1; divisor <= number; ++divisor) {
+    if (number % divisor == 0) text += fmt::format("{}{}", text.empty() ? "" : ", ", divisor);
+  }
+  return text;
+}
+
+void check_experts(const Config& config, Misfits& found) {
+  const ModelShape& model = config.model;
+  if (model.top_k > model.experts) {
+    found.push_back({{"model.top_k", "model.experts"},
+                     fmt::format("top_k is {}, and there are {} experts", model.top_k, model.experts),
+                     fmt::format("use a top_k of 1 to {}", model.experts)});
+  }
+  if (model.experts % config.ranks != 0) {
+    found.push_back({{"ranks", "model.experts"},
+                     fmt::format("{} experts do not divide over {} ranks", model.experts, config.ranks),
+                     fmt::format("use one of: {} ranks", divisors(model.experts))});
+  }
+}
+
+void check_layers(const ModelShape& model, Misfits& found) {
+  if (model.dense_layers >= model.layers) {
+    found.push_back({{"model.dense_layers", "model.layers"},
+                     fmt::format("{} of {} layers are dense, and at least one must have experts",
+                                 model.dense_layers, model.layers),
+                     model.layers == 1 ? std::string("use dense_layers of 0, or more layers")
+                                       : fmt::format("use dense_layers of 0 to {}", model.layers - 1)});
+  }
+  if (model.dense_layers > 0 && model.dense_ff == 0) {
+    found.push_back({{"model.dense_layers", "model.dense_ff"},
+                     fmt::format("{} layers are dense, and dense_ff is 0", model.dense_layers),
+                     "give model.dense_ff a width"});
+  }
+  if (model.heads % model.kv_heads != 0) {
+    found.push_back({{"model.heads", "model.kv_heads"},
+                     fmt::format("{} heads do not divide over {} kv_heads", model.heads, model.kv_heads),
+                     fmt::format("make heads a multiple of kv_heads; {} heads take kv_heads of {}",
+                                 model.heads, divisors(model.heads))});
+  }
+  if (model.head_dim % 2 != 0) {
+    found.push_back({{"model.head_dim"},
+                     fmt::format("head_dim is {}, and rotary positions turn pairs", model.head_dim),
+                     fmt::format("make it even: {} or {}", model.head_dim - 1, model.head_dim + 1)});
+  }
+}
+
+void check_grpo(const GrpoConfig& grpo, Misfits& found) {
+  if (grpo.response_tokens_min > grpo.response_tokens_max) {
+    found.push_back({{"grpo.response_tokens_min", "grpo.response_tokens_max"},
+                     fmt::format("response_tokens_min is {}, above response_tokens_max of {}",
+                                 grpo.response_tokens_min, grpo.response_tokens_max),
+                     "make the smaller one the minimum"});
+  }
+  const std::int64_t answers = std::int64_t{grpo.prompts} * grpo.group_size;
+  if (grpo.minibatches > answers) {
+    found.push_back({{"grpo.minibatches", "grpo.prompts", "grpo.group_size"},
+                     fmt::format("{} minibatches of {} answers leave some empty", grpo.minibatches, answers),
+                     fmt::format("use 1 to {} minibatches, or more prompts", answers)});
+  }
+  if (answers > kAnswersMax) {
+    found.push_back({{"grpo.prompts", "grpo.group_size"},
+                     fmt::format("{} prompts with {} answers each are {} answers a step", grpo.prompts,
+                                 grpo.group_size, answers),
+                     fmt::format("use at most {} answers a step", kAnswersMax)});
+  }
+  if (grpo.dual_clip > 0 && grpo.dual_clip <= 1) {
+    found.push_back({{"grpo.dual_clip"},
+                     fmt::format("dual_clip is {}, and would bound the loss of answers that did not change",
+                                 grpo.dual_clip),
+                     "use a number above 1, such as 3, or 0 to switch it off"});
+  }
+}
+
+void check_execution(const Config& config, Misfits& found) {
+  if (config.model.attention != "gqa") {
+    found.push_back(
+        {{"model"},
+         fmt::format("model '{}' has {} attention, which cannot be run here; its shape is for planning",
+                     config.model.name, config.model.attention),
+         "use a model with grouped-query attention, such as small or qwen3-30b-a3b"});
+  }
+  if (config.transport.name == "libfabric" && config.transport.provider.empty()) {
+    found.push_back({{"transport.provider", "transport"},
+                     "transport 'libfabric' needs a provider, and there is no default",
+                     "set transport.provider to tcp, shm or efa"});
+  }
+}
+
+}  // namespace
+
+std::vector<Misfit> misfits(const Config& config, Purpose purpose) {
+  Misfits found;
+  check_experts(config, found);
+  check_layers(config.model, found);
+  check_grpo(config.grpo, found);
+  if (purpose == Purpose::run) check_execution(config, found);
+  return found;
+}
+
+}  // namespace mrb

@@ -1,0 +1,38 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cli/cli.hpp"
+#include "support/catch.hpp"
+
+using namespace mrb;
+
+namespace {
+
+bool has(const std::vector<std::string>& command, const std::string& word) {
+  return std::find(command.begin(), command.end(), word) != command.end();
+}
+
+}  // namespace
+
+TEST_CASE("ranks are started with the same arguments", "[cli]") {
+  const auto command = mpirun_command(4, 8, false, {"run", "--ranks", "4"});
+  REQUIRE(command.size() > 6);
+  CHECK(command[0] == "mpirun");
+  CHECK(command[1] == "-np");
+  CHECK(command[2] == "4");
+  CHECK(std::vector<std::string>(command.end() - 3, command.end()) ==
+        std::vector<std::string>{"run", "--ranks", "4"});
+}
+
+TEST_CASE("only root is allowed to be root", "[cli]") {
+  CHECK(has(mpirun_command(2, 2, true, {}), "--allow-run-as-root"));
+  CHECK_FALSE(has(mpirun_command(2, 2, false, {}), "--allow-run-as-root"));
+}
+
+TEST_CASE("more ranks than cores share them and yield", "[cli]") {
+  const auto crowded = mpirun_command(4, 2, false, {});
+  CHECK(has(crowded, "--oversubscribe"));
+  CHECK(has(crowded, "mpi_yield_when_idle"));
+  CHECK_FALSE(has(mpirun_command(2, 2, false, {}), "--oversubscribe"));
+}
