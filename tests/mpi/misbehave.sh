@@ -24,9 +24,9 @@ case $way in
     echo "$text"
     pid=$(echo "$text" | sed -n 's/.*killed pid \([0-9]*\).*/\1/p')
     [ -n "$pid" ] || fail "no rank was killed"
-    ls /dev/shm | grep "^mrb-.*-$pid-" || fail "the killed rank left nothing, so there is nothing to test"
+    find /dev/shm -name "mrb-*-$pid-*" | grep . || fail "the killed rank left nothing, so there is nothing to test"
     "$@" "$program" well || fail "the next run failed"
-    ls /dev/shm | grep "^mrb-.*-$pid-" && fail "the next run did not remove what the killed rank left"
+    find /dev/shm -name "mrb-*-$pid-*" | grep . && fail "the next run did not remove what the killed rank left"
     exit 0
     ;;
 esac
