@@ -119,14 +119,15 @@ class Runner {
   }
 
   void finish() {
-    compare_results(record_.results);
     int failed = 0, done = 0;
     for (const Result& result : record_.results) {
       failed += result.status == ResultStatus::failed ? 1 : 0;
       done += result.status == ResultStatus::done ? 1 : 0;
     }
     record_.status = interrupted_ ? "interrupted" : done == 0 ? "failed" : failed > 0 ? "partial" : "ok";
-    if (is_first_) hooks_.save(record_);
+    if (!is_first_) return;  // the samples are on the first rank alone
+    compare_results(record_.results);
+    hooks_.save(record_);
   }
 
   const Plan& plan_;

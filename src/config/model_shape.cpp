@@ -84,6 +84,7 @@ std::vector<ModelPreset> make_presets() {
        671, 37},
       {with_dense(mla(gqa("kimi-k2", 61, 7168, 64, 64, 128, 384, 8, 2048, 163840)), 1, 18432, 2048), 1040,
        32.6},
+      // Every other layer looks back 128 tokens only; here all look back to the start, an upper bound.
       {gqa("gpt-oss-120b", 36, 2880, 64, 8, 64, 128, 4, 2880, 201088), 116.8, 5.1},
       {gqa("mixtral-8x7b", 32, 4096, 32, 8, 128, 8, 2, 14336, 32000), 46.7, 12.9},
       {with_dense(gqa("glm-4.5", 92, 5120, 96, 8, 128, 160, 8, 1536, 151552), 3, 12288, 1536), 355, 32},

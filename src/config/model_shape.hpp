@@ -16,8 +16,8 @@ struct ModelShape {
   int layers = 2;
   int dense_layers = 0;  // how many of them, the first ones, have no experts
   int hidden = 128;
-  std::string attention =
-      "gqa";  // gqa: grouped queries; mla: multi-head latent; lightning: linear, some layers
+  // gqa: grouped queries; mla: multi-head latent; lightning: linear in all layers but some. Only gqa can be run.
+  std::string attention = "gqa";
   int heads = 4;
   int kv_heads = 2;   // gqa only
   int head_dim = 32;  // gqa only
@@ -40,7 +40,7 @@ struct ModelShape {
   int softmax_layers = 0;
 };
 
-// Weights of the model, counted as shared/published tables do: norms and biases left out.
+// Weights of the model, counted as published tables do: norms and biases left out.
 struct ParameterCount {
   std::int64_t total = 0;
   std::int64_t embedding = 0;  // input embedding

@@ -61,14 +61,14 @@ class Loader {
 
   void take_file() {
     if (sources_.file.empty()) return;
-    std::map<std::string, std::string>
-        spelt;  // by key: `transport: mpi` and `transport.name: mpi` are the same
+    // Where each field was given: `transport: mpi` and `transport.name: mpi` are two spellings of one.
+    std::map<std::string, std::string> first_given;
     for (const Given& given : read_yaml(sources_.file, faults_)) {
       const bool is_baseline = given.key.starts_with(kBaselinePrefix);
       const Field* field = find_field(is_baseline ? given.key.substr(kBaselinePrefix.size()) : given.key);
       if (field != nullptr) {
         const auto [first, is_new] =
-            spelt.emplace((is_baseline ? "baseline." : "") + field->key, given.key_where);
+            first_given.emplace((is_baseline ? "baseline." : "") + field->key, given.key_where);
         if (!is_new) {
           faults_.add(given.key_where,
                       fmt::format("the key '{}' was already given at {}", given.key, first->second),

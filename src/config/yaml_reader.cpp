@@ -19,8 +19,7 @@ namespace mrb {
 namespace {
 
 constexpr std::size_t kDepthMax = 16;  // of mappings and lists, whether they belong there or not: ours need 4
-
-constexpr std::size_t kPathMax = 4096;
+constexpr std::size_t kPathMax = 4096;  // the longest that Linux takes
 
 [[noreturn]] void refuse(const std::string& where, const std::string& problem, const std::string& fix) {
   throw Error(ErrorKind::config, fmt::format("{}: {}", where, problem), fix);
