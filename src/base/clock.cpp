@@ -9,6 +9,8 @@ std::int64_t steady_now_ns() {
       .count();
 }
 
-std::int64_t SteadyClock::now_ns() const { return steady_now_ns(); }
+std::int64_t SteadyClock::now_ns() const {
+  return steady_now_ns();
+}
 
 }  // namespace mrb

@@ -27,7 +27,9 @@ std::uint64_t Random::next() {
   return scramble(state_);
 }
 
-double Random::uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+double Random::uniform() {
+  return static_cast<double>(next() >> 11) * 0x1.0p-53;
+}
 
 double Random::normal() {
   const double radius = std::sqrt(-2 * std::log1p(-uniform()));

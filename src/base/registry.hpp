@@ -38,8 +38,7 @@ std::vector<RegistryLine> registry_lines(std::span<const RegistryEntry<Factory>>
 
 // Finds `name`, or throws Error(config) that lists what this binary does have.
 template <class Factory>
-Factory find_factory(std::string_view family, std::string_view name,
-                     std::span<const RegistryEntry<Factory>> entries) {
+Factory find_factory(std::string_view family, std::string_view name, std::span<const RegistryEntry<Factory>> entries) {
   std::string available;
   for (const auto& entry : entries) {
     if (entry.name == name && entry.make != nullptr) return entry.make;
@@ -49,8 +48,7 @@ Factory find_factory(std::string_view family, std::string_view name,
     }
     if (entry.make != nullptr) available += (available.empty() ? "" : ", ") + std::string(entry.name);
   }
-  throw Error(ErrorKind::config, fmt::format("there is no {} called '{}'", family, name),
-              "use one of: " + available);
+  throw Error(ErrorKind::config, fmt::format("there is no {} called '{}'", family, name), "use one of: " + available);
 }
 
 }  // namespace mrb

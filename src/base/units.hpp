@@ -7,9 +7,15 @@
 
 namespace mrb {
 
-constexpr double ns_to_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
-constexpr double ns_to_s(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
-constexpr std::int64_t s_to_ns(double s) { return static_cast<std::int64_t>(s * 1e9); }
+constexpr double ns_to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+constexpr double ns_to_s(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
+constexpr std::int64_t s_to_ns(double s) {
+  return static_cast<std::int64_t>(s * 1e9);
+}
 
 // Bandwidth in units of 1e9 bytes a second; zero when no time passed.
 constexpr double gbyte_per_s(std::uint64_t bytes, std::int64_t ns) {

@@ -3,10 +3,9 @@
 namespace mrb {
 
 BuildInfo build_info() {
-  return {
-      MRB_VERSION,
+  return {MRB_VERSION,
 #include "git_commit.inc"
-      , MRB_COMPILER, MRB_BUILD_TYPE, MRB_PROCESSOR};
+          , MRB_COMPILER, MRB_BUILD_TYPE, MRB_PROCESSOR};
 }
 
 }  // namespace mrb

@@ -6,8 +6,8 @@
 namespace mrb {
 
 struct BuildInfo {
-  std::string version;   // of the tool
-  std::string commit;    // with "-dirty" when tracked files differed from it
+  std::string version;  // of the tool
+  std::string commit;   // with "-dirty" when tracked files differed from it
   std::string compiler;
   std::string build_type;
   std::string processor;  // -march

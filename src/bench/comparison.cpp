@@ -78,8 +78,7 @@ void compare_results(std::vector<Result>& results) {
 const Result& choose(const std::vector<Result>& results, const Result& baseline) {
   const Result* best = &baseline;
   for (const Result& result : results) {
-    if (result.status != ResultStatus::done || find_baseline(results, result) != &baseline ||
-        !result.same_work)
+    if (result.status != ResultStatus::done || find_baseline(results, result) != &baseline || !result.same_work)
       continue;
     if (result.against_baseline.verdict != Verdict::faster) continue;
     if (best == &baseline || result.against_baseline.ratio > best->against_baseline.ratio) best = &result;

@@ -14,7 +14,7 @@ namespace mrb {
 
 // One point of the configuration, every field decided.
 struct Experiment {
-  std::string id;            // stable: a hash of the configuration
+  std::string id;            // stable: a hash of what is computed, how, and on how many ranks
   std::string workload_id;   // equal for experiments that do the same work
   std::string label;         // the method fields that vary: "rank_dedup libfabric/shm"
   bool is_baseline = false;  // of its workload
@@ -92,7 +92,7 @@ struct Result {
   RatioEstimate against_baseline;  // of tokens_per_s
   bool same_work = true;           // losses and tokens agree with the baseline's, step by step
   double loss_difference_max = 0;  // see work_difference()
-  bool same_tokens = true;  // and sampled exactly the same answers; sums in another order may tip a sample
+  bool same_tokens = true;         // and sampled exactly the same answers; sums in another order may tip a sample
 };
 
 // Everything a run has found so far.

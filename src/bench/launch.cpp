@@ -43,8 +43,8 @@ void add_rank(StepSample& sample, const std::string& record) {
   lines >> wall_ns >> unaccounted_ns >> logical >> wire;
   sample.wall_ns = std::max(sample.wall_ns, wall_ns);
   sample.unaccounted_ratio_max =
-      std::max(sample.unaccounted_ratio_max, std::abs(static_cast<double>(unaccounted_ns)) /
-                                                 static_cast<double>(std::max<std::int64_t>(1, wall_ns)));
+      std::max(sample.unaccounted_ratio_max,
+               std::abs(static_cast<double>(unaccounted_ns)) / static_cast<double>(std::max<std::int64_t>(1, wall_ns)));
   sample.dispatch_logical_bytes += logical;
   sample.dispatch_wire_bytes += wire;
   std::string phase;
@@ -63,8 +63,7 @@ struct Launch::Parts {
   Parts(const Experiment& given, const LaunchContext& launch_context)
       : experiment(given),
         context(launch_context),
-        transport(make_transport(given.config.transport.name, context.bootstrap,
-                                 {given.config.transport.provider})),
+        transport(make_transport(given.config.transport.name, context.bootstrap, {given.config.transport.provider})),
         channel(*transport, context.bootstrap, given.config.transport.timeout_s) {
     const Config& config = experiment.config;
     run_on_all(context.bootstrap, [&] {
@@ -100,9 +99,8 @@ Launch::Launch(const Experiment& experiment, const LaunchContext& context)
 
 void Launch::check() {
   const Config& config = parts_->experiment.config;
-  check_dispatcher(
-      *parts_->dispatcher, parts_->context.bootstrap, parts_->dispatcher_options(),
-      {.tokens_per_rank = tokens_to_check(config), .top_k = config.model.top_k, .seed = config.seed});
+  check_dispatcher(*parts_->dispatcher, parts_->context.bootstrap, parts_->dispatcher_options(),
+                   {.tokens_per_rank = tokens_to_check(config), .top_k = config.model.top_k, .seed = config.seed});
 }
 
 Launch::~Launch() {
@@ -116,8 +114,7 @@ Launch::~Launch() {
 
 StepSample Launch::Parts::gather(const StepResult& step, DispatchBytes before) {
   const DispatchBytes now = dispatcher->bytes();
-  const std::string mine =
-      rank_record(step, {.logical = now.logical - before.logical, .wire = now.wire - before.wire});
+  const std::string mine = rank_record(step, {.logical = now.logical - before.logical, .wire = now.wire - before.wire});
   const auto records = context.bootstrap.all_gather(std::as_bytes(std::span(mine)));
   StepSample sample{.step = step.step,
                     .loss = step.loss,

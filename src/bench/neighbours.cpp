@@ -15,9 +15,8 @@ constexpr std::uint64_t kUsablePercent = 90;
 
 // One field a line.
 std::string to_text(const Machine& machine) {
-  return fmt::format("{}\n{}\n{}\n{}\n{} {} {} {}\n", machine.host, machine.kernel, machine.processor,
-                     machine.cpus, machine.cores_online, machine.cores_allowed, machine.memory_bytes,
-                     machine.load_average);
+  return fmt::format("{}\n{}\n{}\n{}\n{} {} {} {}\n", machine.host, machine.kernel, machine.processor, machine.cpus,
+                     machine.cores_online, machine.cores_allowed, machine.memory_bytes, machine.load_average);
 }
 
 Machine from_text(const std::string& text) {
@@ -89,22 +88,21 @@ int cores_of(const std::vector<Machine>& machines, int rank) {
 std::uint64_t memory_bytes_per_rank(const std::vector<Machine>& machines) {
   std::uint64_t least = 0;
   for (const Machine& machine : machines) {
-    const auto share = machine.memory_bytes / 100 * kUsablePercent /
-                       static_cast<std::uint64_t>(ranks_on(machines, machine.host));
+    const auto share =
+        machine.memory_bytes / 100 * kUsablePercent / static_cast<std::uint64_t>(ranks_on(machines, machine.host));
     if (share > 0 && (least == 0 || share < least)) least = share;
   }
   return least;
 }
 
-void require_equal_settings(Bootstrap& bootstrap, const std::vector<Machine>& machines,
-                            const std::string& text) {
+void require_equal_settings(Bootstrap& bootstrap, const std::vector<Machine>& machines, const std::string& text) {
   const auto texts = gather_text(bootstrap, text);
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
-    throw Error(ErrorKind::config,
-                fmt::format("rank {} ({}) has other settings than rank 0 ({})", rank, machines[rank].host,
-                            machines[0].host),
-                "give all nodes the same configuration file and the same MRB_* variables");
+    throw Error(
+        ErrorKind::config,
+        fmt::format("rank {} ({}) has other settings than rank 0 ({})", rank, machines[rank].host, machines[0].host),
+        "give all nodes the same configuration file and the same MRB_* variables");
   }
 }
 

@@ -51,6 +51,12 @@ std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
   return "";
 }
 
+// What is computed, and how: equal in every run that does the same, however long it measures and wherever it writes.
+std::string identity(const Config& config) {
+  return canonical_lines(config, FieldSet::workload) + canonical_lines(config, FieldSet::method) +
+         fmt::format("ranks={}\n", config.ranks);
+}
+
 // Each block: all experiments in an order drawn from the seed, then in its mirror image.
 std::vector<std::vector<int>> draw_blocks(int experiments, int blocks, std::uint64_t seed) {
   std::vector<std::vector<int>> result;
@@ -58,8 +64,7 @@ std::vector<std::vector<int>> draw_blocks(int experiments, int blocks, std::uint
     std::vector<int> order(static_cast<std::size_t>(experiments));
     std::iota(order.begin(), order.end(), 0);
     Random random({seed, Random::order, static_cast<std::uint64_t>(block)});
-    for (std::size_t left = order.size(); left > 1; --left)
-      std::swap(order[left - 1], order[random.below(left)]);
+    for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
     const std::vector<int> mirrored(order.rbegin(), order.rend());
     order.insert(order.end(), mirrored.begin(), mirrored.end());
     result.push_back(std::move(order));
@@ -70,14 +75,12 @@ std::vector<std::vector<int>> draw_blocks(int experiments, int blocks, std::uint
 // A workload whose baseline was skipped is compared with its first experiment that runs, and a note says so.
 void settle_baselines(Plan& plan) {
   std::map<std::string, bool> has_baseline;
-  for (const Experiment& experiment : plan.experiments)
-    has_baseline[experiment.workload_id] |= experiment.is_baseline;
+  for (const Experiment& experiment : plan.experiments) has_baseline[experiment.workload_id] |= experiment.is_baseline;
   for (Experiment& experiment : plan.experiments) {
     if (has_baseline[experiment.workload_id]) continue;
     experiment.is_baseline = has_baseline[experiment.workload_id] = true;
     for (const SkippedExperiment& skipped : plan.skipped) {
-      if (!skipped.experiment.is_baseline || skipped.experiment.workload_id != experiment.workload_id)
-        continue;
+      if (!skipped.experiment.is_baseline || skipped.experiment.workload_id != experiment.workload_id) continue;
       plan.notes.push_back(fmt::format("the baseline, {}, cannot run here; {} takes its place",
                                        skipped.experiment.label, experiment.label));
     }
@@ -120,7 +123,7 @@ std::uint64_t estimate_memory_bytes(const Config& config) {
 Plan make_plan(const Settings& settings, const PlanLimits& limits) {
   Plan plan;
   for (const Point& point : expand(settings)) {
-    Experiment experiment{.id = short_hash(canonical_lines(point.config, FieldSet::all)),
+    Experiment experiment{.id = short_hash(identity(point.config)),
                           .workload_id = short_hash(canonical_lines(point.config, FieldSet::workload)),
                           .label = label_of(point),
                           .is_baseline = point.is_baseline,

@@ -17,8 +17,7 @@ class Runner {
  public:
   Runner(const Plan& plan, const LaunchContext& context, const RunnerHooks& hooks)
       : plan_(plan), context_(context), hooks_(hooks), is_first_(context.bootstrap.rank() == 0) {
-    for (const Experiment& experiment : plan.experiments)
-      record_.results.push_back({.experiment = experiment});
+    for (const Experiment& experiment : plan.experiments) record_.results.push_back({.experiment = experiment});
     for (const SkippedExperiment& skipped : plan.skipped) {
       record_.results.push_back(
           {.experiment = skipped.experiment, .status = ResultStatus::skipped, .reason = skipped.reason});
@@ -34,8 +33,8 @@ class Runner {
     for (std::size_t block = 0; block < plan_.blocks.size() && !interrupted_; ++block) {
       const double elapsed_s = ns_to_s(context_.bootstrap.max(context_.clock.now_ns() - began_ns));
       if (limit_s > 0 && elapsed_s > limit_s) {
-        record_.notes.push_back(fmt::format("the time limit of {} s ended the run after {} of {} blocks",
-                                            limit_s, block, plan_.blocks.size()));
+        record_.notes.push_back(fmt::format("the time limit of {} s ended the run after {} of {} blocks", limit_s,
+                                            block, plan_.blocks.size()));
         break;
       }
       for (const int index : plan_.blocks[block]) {
@@ -66,8 +65,7 @@ class Runner {
     if (!launch) return;
     LaunchSample sample = launch->run(measure.warmup_steps, measure.steps, hooks_.interrupted);
     launch.reset();
-    const bool cut_short =
-        is_first_ && static_cast<int>(sample.steps.size()) < measure.warmup_steps + measure.steps;
+    const bool cut_short = is_first_ && static_cast<int>(sample.steps.size()) < measure.warmup_steps + measure.steps;
     interrupted_ = context_.bootstrap.max(cut_short ? 1 : 0) > 0;
     if (interrupted_) return;
     result.status = ResultStatus::done;
@@ -76,9 +74,9 @@ class Runner {
     if (!is_first_) return;
     const double rate = launch_tokens_per_s(sample);
     result.launches.push_back(std::move(sample));
-    report(fmt::format("launch {:>3} of {}  block {}  {:<32} {:>9.0f} tokens/s  {:.1f} s",
-                       record_.launches_done, record_.launches_planned, block + 1, result.experiment.label,
-                       rate, ns_to_s(context_.clock.now_ns() - began_ns)));
+    report(fmt::format("launch {:>3} of {}  block {}  {:<32} {:>9.0f} tokens/s  {:.1f} s", record_.launches_done,
+                       record_.launches_planned, block + 1, result.experiment.label, rate,
+                       ns_to_s(context_.clock.now_ns() - began_ns)));
   }
 
   // Null when this experiment cannot be set up, which is then its result.

@@ -127,8 +127,7 @@ int run_cli(int argc, char** argv) {
     std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
     return error.exit_code();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("error: {}\n  fix: this is a bug; report it with the command that shows it\n",
-                           error.what())
+    std::fputs(fmt::format("error: {}\n  fix: this is a bug; report it with the command that shows it\n", error.what())
                    .c_str(),
                stderr);
     return static_cast<int>(ErrorKind::internal);

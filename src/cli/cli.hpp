@@ -43,7 +43,6 @@ int launch_self(int ranks, const std::vector<std::string>& arguments);
 // The command that launch_self() runs on this machine, and that for a machine with so many cores. Open MPI 4 and 5
 // both take these options.
 std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string>& arguments);
-std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root,
-                                        const std::vector<std::string>& arguments);
+std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments);
 
 }  // namespace mrb

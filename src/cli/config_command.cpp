@@ -41,13 +41,10 @@ void add_config_command(CLI::App& app) {
     if (checked->file.empty())
       throw Error(ErrorKind::config, "there is no file to validate", "moe-rl-bench config validate my.yaml");
     const auto points = expand(load_settings(checked->sources()));
-    print(fmt::format("{}: valid, {} variant{}\n", checked->file, points.size(),
-                      points.size() == 1 ? "" : "s"));
+    print(fmt::format("{}: valid, {} variant{}\n", checked->file, points.size(), points.size() == 1 ? "" : "s"));
   });
 
-  config->add_subcommand("schema", "Print the JSON Schema of the file")->callback([] {
-    print(config_json_schema());
-  });
+  config->add_subcommand("schema", "Print the JSON Schema of the file")->callback([] { print(config_json_schema()); });
 }
 
 }  // namespace mrb

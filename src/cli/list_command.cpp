@@ -18,8 +18,7 @@ namespace {
 
 std::string row(const std::string& name, const std::string& needs) {
   if (needs.empty()) return fmt::format("  {:<18} on\n", name);
-  return fmt::format("  {:<18} off  this build lacks {}: configure with -DMRB_WITH_{}=ON\n", name, needs,
-                     needs);
+  return fmt::format("  {:<18} off  this build lacks {}: configure with -DMRB_WITH_{}=ON\n", name, needs, needs);
 }
 
 std::string rows(const std::vector<RegistryLine>& lines) {
@@ -33,11 +32,10 @@ std::string models() {
   for (const ModelPreset& preset : model_presets()) {
     const ParameterCount count = count_parameters(preset.shape);
     const bool runs = preset.shape.attention == "gqa";
-    text +=
-        fmt::format("  {:<18} {:>10.2f} M weights, {:>9.2f} M active, {} experts, top {}, {} attention{}\n",
-                    preset.shape.name, static_cast<double>(count.total) / 1e6,
-                    static_cast<double>(count.active) / 1e6, preset.shape.experts, preset.shape.top_k,
-                    preset.shape.attention, runs ? "" : " (shape only: run has grouped-query attention)");
+    text += fmt::format("  {:<18} {:>10.2f} M weights, {:>9.2f} M active, {} experts, top {}, {} attention{}\n",
+                        preset.shape.name, static_cast<double>(count.total) / 1e6,
+                        static_cast<double>(count.active) / 1e6, preset.shape.experts, preset.shape.top_k,
+                        preset.shape.attention, runs ? "" : " (shape only: run has grouped-query attention)");
   }
   return text;
 }
@@ -66,8 +64,7 @@ const std::vector<std::pair<std::string, std::function<std::string()>>>& familie
 }  // namespace
 
 void add_list_command(CLI::App& app) {
-  CLI::App* list =
-      app.add_subcommand("list", "What does this binary contain, and what was left out of it and why?");
+  CLI::App* list = app.add_subcommand("list", "What does this binary contain, and what was left out of it and why?");
   const auto wanted = std::make_shared<std::string>();
   std::vector<std::string> names;
   for (const auto& [name, text] : families()) names.push_back(name);

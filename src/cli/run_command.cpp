@@ -41,12 +41,10 @@ std::string plan_text(const Plan& plan) {
   std::string text;
   for (const std::string& note : plan.notes) text += "note: " + note + "\n";
   for (const Experiment& experiment : plan.experiments) {
-    text += fmt::format("{}  {}{}\n", experiment.id, experiment.label,
-                        experiment.is_baseline ? "  (baseline)" : "");
+    text += fmt::format("{}  {}{}\n", experiment.id, experiment.label, experiment.is_baseline ? "  (baseline)" : "");
   }
   for (const SkippedExperiment& skipped : plan.skipped) {
-    text +=
-        fmt::format("{}  {}  skipped: {}\n", skipped.experiment.id, skipped.experiment.label, skipped.reason);
+    text += fmt::format("{}  {}  skipped: {}\n", skipped.experiment.id, skipped.experiment.label, skipped.reason);
   }
   std::size_t launches = 0;
   for (std::size_t block = 0; block < plan.blocks.size(); ++block) {
@@ -57,8 +55,8 @@ std::string plan_text(const Plan& plan) {
     launches += plan.blocks[block].size();
   }
   const MeasureConfig& measure = plan.experiments.front().config.measure;
-  return text + fmt::format("{} launches of {} warm-up and {} counted steps\n", launches,
-                            measure.warmup_steps, measure.steps);
+  return text +
+         fmt::format("{} launches of {} warm-up and {} counted steps\n", launches, measure.warmup_steps, measure.steps);
 }
 
 class Run {
@@ -96,12 +94,10 @@ class Run {
     std::signal(SIGTERM, remember_signal);
     std::signal(SIGINT, remember_signal);
     const SteadyClock clock;
-    const RunnerHooks hooks{
-        .interrupted = [] { return received_signal != 0; },
-        .save = [&](const RunRecord& record) { save(record); },
-        .progress = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }};
-    const RunRecord record =
-        run_plan(plan_, {bootstrap_, clock, cores_of(machines_, bootstrap_.rank())}, hooks);
+    const RunnerHooks hooks{.interrupted = [] { return received_signal != 0; },
+                            .save = [&](const RunRecord& record) { save(record); },
+                            .progress = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }};
+    const RunRecord record = run_plan(plan_, {bootstrap_, clock, cores_of(machines_, bootstrap_.rank())}, hooks);
     if (bootstrap_.rank() == 0) std::fputs(run_table(info_, record, folder_->path()).c_str(), stdout);
     const int code = record.status == "interrupted" ? 128 + (received_signal != 0 ? received_signal : SIGTERM)
                                                     : exit_code_of(record);
@@ -197,16 +193,14 @@ int run_as_rank(const std::string& bootstrap_name, const SettingsOptions& option
 // What would run if all ranks were started on this machine.
 std::string dry_run_text(const Settings& settings, int ranks, const std::vector<std::string>& arguments) {
   const std::vector<Machine> machines(static_cast<std::size_t>(ranks), read_machine());
-  std::string text =
-      plan_text(make_plan(settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines)}));
+  std::string text = plan_text(make_plan(settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines)}));
   if (ranks > 1) text += fmt::format("starts {}\n", fmt::join(mpirun_command(ranks, arguments), " "));
   return text;
 }
 
 int run(const SettingsOptions& options, const std::vector<std::string>& arguments, DryRun dry) {
   if (started_by_mpirun()) return run_as_rank("mpi", options, arguments, dry);
-  const Settings settings =
-      load_settings(options.sources());  // faults are shown here, once, before any rank starts
+  const Settings settings = load_settings(options.sources());  // faults are shown here, once, before any rank starts
   const int ranks = std::stoi(settings.at("ranks").values[0]);
   if (dry == DryRun::yes) {
     std::fputs(dry_run_text(settings, ranks, arguments).c_str(), stdout);
@@ -225,11 +219,9 @@ void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exi
       app.add_subcommand("run", "How fast are whole GRPO steps, and by how much do the variants differ?");
   const auto options = std::make_shared<SettingsOptions>();
   const auto is_dry = std::make_shared<bool>(false);
-  command->add_flag("--dry-run", *is_dry,
-                    "Print what would run, in which order, and what would be skipped and why");
+  command->add_flag("--dry-run", *is_dry, "Print what would run, in which order, and what would be skipped and why");
   options->add_to(*command);
-  command->callback(
-      [=, &exit_code] { exit_code = run(*options, arguments, *is_dry ? DryRun::yes : DryRun::no); });
+  command->callback([=, &exit_code] { exit_code = run(*options, arguments, *is_dry ? DryRun::yes : DryRun::no); });
 }
 
 }  // namespace mrb

@@ -44,8 +44,7 @@ Error not_started(const std::string& words) {
 
 }  // namespace
 
-std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root,
-                                        const std::vector<std::string>& arguments) {
+std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments) {
   // Without binding, a rank's threads have the cores that the others leave, and we share them out.
   std::vector<std::string> command = {"mpirun", "-np", std::to_string(ranks), "--bind-to", "none"};
   if (is_root) command.push_back("--allow-run-as-root");
@@ -65,8 +64,7 @@ std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string
 int launch_self(int ranks, const std::vector<std::string>& arguments) {
   for (const RegistryLine& line : bootstrap_lines()) {
     if (line.name == "mpi" && !line.needs.empty()) {
-      throw Error(ErrorKind::config,
-                  fmt::format("{} ranks need MPI, which was left out of this build", ranks),
+      throw Error(ErrorKind::config, fmt::format("{} ranks need MPI, which was left out of this build", ranks),
                   "configure with -DMRB_WITH_MPI=ON and build again, or use ranks: 1");
     }
   }

@@ -45,8 +45,7 @@ std::optional<Failure> attempt(const std::function<void()>& work) {
 
 std::vector<std::byte> to_bytes(const std::optional<Failure>& failure) {
   if (!failure) return {};
-  const std::string text =
-      fmt::format("{}\n{}\n{}", static_cast<int>(failure->kind), failure->host, failure->text);
+  const std::string text = fmt::format("{}\n{}\n{}", static_cast<int>(failure->kind), failure->host, failure->text);
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }

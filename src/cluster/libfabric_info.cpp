@@ -30,8 +30,7 @@ LibfabricInfo find_libfabric(const std::string& provider, const std::string& sou
 
   // An older library refuses an interface that is newer than itself; a newer one behaves as the one we were
   // built for.
-  const std::uint32_t version =
-      std::min<std::uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version());
+  const std::uint32_t version = std::min<std::uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version());
   fi_info* found = nullptr;
   const int code = fi_getinfo(version, source.empty() ? nullptr : source.c_str(), nullptr,
                               source.empty() ? 0 : FI_SOURCE, hints.get(), &found);

@@ -54,8 +54,7 @@ int count_of(const std::string& list) {
 std::optional<double> quota_in(const std::string& folder) {
   double quota = 0;
   double period = 0;
-  if (std::istringstream(first_line(folder + "/cpu.max")) >> quota >> period && period > 0)
-    return quota / period;
+  if (std::istringstream(first_line(folder + "/cpu.max")) >> quota >> period && period > 0) return quota / period;
   if (std::istringstream(first_line(folder + "/cpu.cfs_quota_us")) >> quota && quota > 0 &&
       std::istringstream(first_line(folder + "/cpu.cfs_period_us")) >> period && period > 0) {
     return quota / period;
@@ -74,8 +73,8 @@ double quota_cores(const std::string& root) {
     if (controllers == std::string::npos || path == std::string::npos) continue;
     const std::string names = line.substr(controllers + 1, path - controllers - 1);
     if (!names.empty() && ("," + names + ",").find(",cpu,") == std::string::npos) continue;
-    const auto mounts = names.empty() ? std::array<std::string, 2>{"", "/unified"}
-                                      : std::array<std::string, 2>{"/" + names, "/cpu"};
+    const auto mounts =
+        names.empty() ? std::array<std::string, 2>{"", "/unified"} : std::array<std::string, 2>{"/" + names, "/cpu"};
     for (std::filesystem::path group = line.substr(path + 1);; group = group.parent_path()) {
       for (const std::string& mount : mounts) {
         const auto quota = quota_in(root + "/sys/fs/cgroup" + mount + group.string());
@@ -125,9 +124,9 @@ std::map<std::string, std::string> recorded_environment(std::span<const std::str
   std::map<std::string, std::string> recorded;
   for (const std::string& variable : variables) {
     const std::string name = variable.substr(0, variable.find('='));
-    const bool wanted =
-        std::any_of(kRecordedPrefixes.begin(), kRecordedPrefixes.end(),
-                    [&](std::string_view prefix) { return name.compare(0, prefix.size(), prefix) == 0; });
+    const bool wanted = std::any_of(kRecordedPrefixes.begin(), kRecordedPrefixes.end(), [&](std::string_view prefix) {
+      return name.compare(0, prefix.size(), prefix) == 0;
+    });
     if (!wanted || name.size() == variable.size()) continue;
     recorded[name] = is_secret(name) ? "(hidden)" : variable.substr(name.size() + 1);
   }

@@ -56,9 +56,8 @@ class Mpi final : public Bootstrap {
     buffers_.lengths.resize(static_cast<std::size_t>(size_));
     buffers_.length = static_cast<int>(mine.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    mpi_call(
-        MPI_Iallgather(&buffers_.length, 1, MPI_INT, buffers_.lengths.data(), 1, MPI_INT, ranks_, &request),
-        "MPI_Iallgather");
+    mpi_call(MPI_Iallgather(&buffers_.length, 1, MPI_INT, buffers_.lengths.data(), 1, MPI_INT, ranks_, &request),
+             "MPI_Iallgather");
     wait(request, "all_gather of lengths");
 
     buffers_.offsets.assign(buffers_.lengths.size(), 0);
@@ -114,8 +113,7 @@ class Mpi final : public Bootstrap {
 
   void wait(MPI_Request& request, std::string_view operation) {
     if (broken_) {
-      throw Error(ErrorKind::internal,
-                  fmt::format("{}: an earlier collective of the ranks has failed", operation),
+      throw Error(ErrorKind::internal, fmt::format("{}: an earlier collective of the ranks has failed", operation),
                   "report this with the command that shows it");
     }
     broken_ = true;

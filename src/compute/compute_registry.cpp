@@ -22,6 +22,8 @@ std::unique_ptr<ComputeBackend> make_compute(std::string_view name, const Comput
   return find_factory<ComputeFactory>("compute backend", name, kBackends)(options);
 }
 
-std::vector<RegistryLine> compute_lines() { return registry_lines<ComputeFactory>(kBackends); }
+std::vector<RegistryLine> compute_lines() {
+  return registry_lines<ComputeFactory>(kBackends);
+}
 
 }  // namespace mrb

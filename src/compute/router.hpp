@@ -21,9 +21,8 @@ class RouterOps {
   // every token's probability of expert e (aux_coef * experts * fraction[e] / tokens; empty: no such term).
   // The balancing loss is aux_coef * experts * sum_e fraction_e * mean probability_e (Fedus et al.: Switch
   // transformers), where the fraction of routed copies is a constant.
-  virtual void route_backward(ConstMatrix dweights, ConstMatrix probabilities,
-                              std::span<const std::int32_t> expert_ids, ConstMatrix weights,
-                              std::span<const float> balance, Matrix dlogits) = 0;
+  virtual void route_backward(ConstMatrix dweights, ConstMatrix probabilities, std::span<const std::int32_t> expert_ids,
+                              ConstMatrix weights, std::span<const float> balance, Matrix dlogits) = 0;
 };
 
 }  // namespace mrb

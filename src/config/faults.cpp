@@ -17,11 +17,7 @@ constexpr std::size_t kShownFaults = 50;
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) < 0x20 || byte(0) == 0x7f ? 0 : 1;
-  const std::size_t bytes = byte(0) < 0xc2   ? 0
-                            : byte(0) < 0xe0 ? 2
-                            : byte(0) < 0xf0 ? 3
-                            : byte(0) < 0xf5 ? 4
-                                             : 0;
+  const std::size_t bytes = byte(0) < 0xc2 ? 0 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : byte(0) < 0xf5 ? 4 : 0;
   if (bytes == 0 || text.size() < bytes) return 0;
   for (std::size_t i = 1; i < bytes; ++i) {
     if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
@@ -48,8 +44,8 @@ void Faults::report() const {
     const Fault& fault = faults_.front();
     throw Error(ErrorKind::config, fmt::format("{}: {}", fault.where, fault.problem), fault.fix);
   }
-  std::string text = fmt::format("{}{} faults in the configuration", faults_.size(),
-                                 faults_.size() >= kFaultsMax ? " or more" : "");
+  std::string text =
+      fmt::format("{}{} faults in the configuration", faults_.size(), faults_.size() >= kFaultsMax ? " or more" : "");
   for (std::size_t i = 0; i < std::min(faults_.size(), kShownFaults); ++i) {
     text += fmt::format("\n{}: {}\n  fix: {}", faults_[i].where, faults_[i].problem, faults_[i].fix);
   }

@@ -18,9 +18,8 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr double kIntMax = std::numeric_limits<int>::max();
-constexpr double kJsonIntegerMax =
-    9007199254740991.0;                 // beyond it a double, and so JSON, skips whole numbers
-constexpr std::size_t kTextMax = 4096;  // the longest path that Linux takes
+constexpr double kJsonIntegerMax = 9007199254740991.0;  // beyond it a double, and so JSON, skips whole numbers
+constexpr std::size_t kTextMax = 4096;                  // the longest path that Linux takes
 
 template <class T>
 std::optional<T> parse_number(const std::string& text) {
@@ -52,8 +51,7 @@ Field make_field(std::string key, FieldKind kind, std::string type, std::string 
 template <class Access>
 Field number(std::string key, FieldKind kind, double low, double high, std::string sentence, Access access) {
   using T = std::remove_reference_t<decltype(access(std::declval<Config&>()))>;
-  Field field =
-      make_field(std::move(key), kind, std::is_integral_v<T> ? "integer" : "number", std::move(sentence));
+  Field field = make_field(std::move(key), kind, std::is_integral_v<T> ? "integer" : "number", std::move(sentence));
   field.low = low;
   if (high != kUnlimited) field.high = high;
   field.accepted = fmt::format("{}{}{}", std::is_integral_v<T> ? "a whole number, " : "", number_text(low),
@@ -85,8 +83,7 @@ void accept_choices(Field& field, std::vector<std::string> choices) {
 }
 
 template <class Access>
-Field choice(std::string key, FieldKind kind, std::vector<std::string> choices, std::string sentence,
-             Access access) {
+Field choice(std::string key, FieldKind kind, std::vector<std::string> choices, std::string sentence, Access access) {
   Field field = make_field(std::move(key), kind, "string", std::move(sentence));
   accept_choices(field, std::move(choices));
   access_text(field, access);
@@ -100,10 +97,9 @@ Field name(std::string key, std::string sentence, Access access) {
   field.names_section = true;
   field.accepted = "a name shown by moe-rl-bench list";
   field.canonical = [](const std::string& text) -> std::optional<std::string> {
-    const bool is_name =
-        !text.empty() && text.size() <= kTextMax && std::all_of(text.begin(), text.end(), [](char c) {
-          return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
-        });
+    const bool is_name = !text.empty() && text.size() <= kTextMax && std::all_of(text.begin(), text.end(), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+    });
     return is_name ? std::optional(text) : std::nullopt;
   };
   access_text(field, access);
@@ -126,9 +122,7 @@ template <class Access>
 Field yes_or_no(std::string key, FieldKind kind, std::string sentence, Access access) {
   Field field = make_field(std::move(key), kind, "boolean", std::move(sentence));
   accept_choices(field, {"true", "false"});
-  field.get = [access](const Config& config) {
-    return access(const_cast<Config&>(config)) ? "true" : "false";
-  };
+  field.get = [access](const Config& config) { return access(const_cast<Config&>(config)) ? "true" : "false"; };
   field.set = [access](Config& config, const std::string& given) { access(config) = given == "true"; };
   return field;
 }
@@ -143,9 +137,8 @@ using Table = std::vector<Field>;
 using enum FieldKind;
 
 void add_model_fields(Table& table) {
-  Field preset =
-      choice("model", workload, preset_names(), "Preset whose shape is used; the keys below change it",
-             [](Config& c) -> std::string& { return c.model.name; });
+  Field preset = choice("model", workload, preset_names(), "Preset whose shape is used; the keys below change it",
+                        [](Config& c) -> std::string& { return c.model.name; });
   preset.names_section = true;
   preset.set = [](Config& config, const std::string& given) { config.model = *find_model_preset(given); };
   table.push_back(preset);
@@ -178,14 +171,12 @@ void add_model_fields(Table& table) {
 }
 
 void add_grpo_fields(Table& table) {
-  const auto add = [&](const char* key, FieldKind kind, double low, double high, const char* sentence,
-                       auto member) {
+  const auto add = [&](const char* key, FieldKind kind, double low, double high, const char* sentence, auto member) {
     table.push_back(number(
         std::string("grpo.") + key, kind, low, high,
         sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
   };
-  const auto pick = [&](const char* key, std::vector<std::string> choices, const char* sentence,
-                        auto member) {
+  const auto pick = [&](const char* key, std::vector<std::string> choices, const char* sentence, auto member) {
     table.push_back(choice(
         std::string("grpo.") + key, workload, std::move(choices),
         sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
@@ -199,19 +190,18 @@ void add_grpo_fields(Table& table) {
   add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token",
       &G::response_tokens_max);
   add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
-  pick("advantage", {"grpo", "grpo_population", "dr_grpo", "leave_one_out"},
-       "How answers of a group are compared", &G::advantage);
+  pick("advantage", {"grpo", "grpo_population", "dr_grpo", "leave_one_out"}, "How answers of a group are compared",
+       &G::advantage);
   add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", &G::advantage_eps);
   add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", &G::clip_low);
   add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", &G::clip_high);
   add("dual_clip", workload, 0, 1000, "Bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
   add("kl_coef", workload, 0, 1000, "Weight of the k3 estimate against the initial policy", &G::kl_coef);
-  pick("aggregation", {"token_mean", "sequence_mean"}, "How tokens are averaged in the loss",
-       &G::aggregation);
+  pick("aggregation", {"token_mean", "sequence_mean"}, "How tokens are averaged in the loss", &G::aggregation);
   add("epochs", workload, 1, 1000, "Passes over the step's batch", &G::epochs);
   add("minibatches", workload, 1, 1048576, "Optimiser steps per pass", &G::minibatches);
-  add("micro_batch_tokens", method, 1, kIntMax,
-      "Most tokens a rank works on at once; a longer answer goes alone", &G::micro_batch_tokens);
+  add("micro_batch_tokens", method, 1, kIntMax, "Most tokens a rank works on at once; a longer answer goes alone",
+      &G::micro_batch_tokens);
   add("router_aux_coef", workload, 0, 1000, "Weight of the load-balancing loss", &G::router_aux_coef);
 }
 
@@ -233,8 +223,8 @@ void add_optimizer_fields(Table& table) {
 void add_method_fields(Table& table) {
   table.push_back(name("dispatcher", "Moves tokens to experts and back",
                        [](Config& c) -> std::string& { return c.dispatcher.name; }));
-  table.push_back(name("transport", "Moves bytes between ranks",
-                       [](Config& c) -> std::string& { return c.transport.name; }));
+  table.push_back(
+      name("transport", "Moves bytes between ranks", [](Config& c) -> std::string& { return c.transport.name; }));
   table.back().default_in_words = "mpi; loopback for one rank";
   table.push_back(choice("transport.provider", method, {"tcp", "shm", "efa"},
                          "Provider of libfabric; what is asked for is used",
@@ -243,13 +233,10 @@ void add_method_fields(Table& table) {
   table.back().default_in_words = "none";
   table.push_back(number("transport.timeout_s", session, 0.1, 86400, "Longest wait for any one message",
                          [](Config& c) -> double& { return c.transport.timeout_s; }));
-  table.push_back(
-      name("compute", "Where the maths runs", [](Config& c) -> std::string& { return c.compute.name; }));
-  table.push_back(choice("compute.dtype", workload, {"f32", "bf16"},
-                         "Of the factors of matrix products; sums are f32",
+  table.push_back(name("compute", "Where the maths runs", [](Config& c) -> std::string& { return c.compute.name; }));
+  table.push_back(choice("compute.dtype", workload, {"f32", "bf16"}, "Of the factors of matrix products; sums are f32",
                          [](Config& c) -> std::string& { return c.compute.dtype; }));
-  table.push_back(number("compute.threads", method, 0, 4096,
-                         "Per rank; 0 shares this node's cores among its ranks",
+  table.push_back(number("compute.threads", method, 0, 4096, "Per rank; 0 shares this node's cores among its ranks",
                          [](Config& c) -> int& { return c.compute.threads; }));
 }
 
@@ -270,8 +257,7 @@ void add_session_fields(Table& table) {
 
 Table make_fields() {
   Table table;
-  table.push_back(number("ranks", session, 1, 4096,
-                         "Processes, started by mpirun when there is more than one",
+  table.push_back(number("ranks", session, 1, 4096, "Processes, started by mpirun when there is more than one",
                          [](Config& c) -> int& { return c.ranks; }));
   table.push_back(number("seed", session, 0, kJsonIntegerMax,
                          "Decides weights, prompts, lengths, sampling and the order of launches",
@@ -310,8 +296,7 @@ std::string Field::flag() const {
 
 std::string Field::variable() const {
   std::string variable = "MRB_" + key;
-  for (char& c : variable)
-    c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (char& c : variable) c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return variable;
 }
 

@@ -19,8 +19,7 @@ enum class FieldKind {
 };
 
 struct Field {
-  std::string
-      key;  // "grpo.prompts"; "transport" is the section's name field, "transport.name" in YAML's long form
+  std::string key;  // "grpo.prompts"; "transport" is the section's name field, "transport.name" in YAML's long form
   FieldKind kind = FieldKind::session;
   std::string sentence;
   std::string type;                  // of JSON Schema: integer, number, string, boolean
@@ -39,8 +38,7 @@ struct Field {
   // Whether the field means anything in this configuration; null: always.
   std::function<bool(const Config&)> applies;
 
-  bool names_section =
-      false;  // "transport": in YAML it may stand alone, or as `name` in the section's mapping
+  bool names_section = false;  // "transport": in YAML it may stand alone, or as `name` in the section's mapping
 
   bool is_axis() const { return kind != FieldKind::session; }
   bool is_model_override() const { return key.starts_with("model."); }  // otherwise the preset's value

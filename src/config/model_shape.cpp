@@ -12,12 +12,10 @@ std::int64_t wide(int value) {
 
 // Weights of the attention of all layers.
 std::int64_t attention_weights(const ModelShape& s) {
-  const std::int64_t hidden = s.hidden, q_width = wide(s.heads) * s.head_dim,
-                     kv_width = wide(s.kv_heads) * s.head_dim;
+  const std::int64_t hidden = s.hidden, q_width = wide(s.heads) * s.head_dim, kv_width = wide(s.kv_heads) * s.head_dim;
   const std::int64_t grouped = 2 * hidden * q_width + 2 * hidden * kv_width;  // q, output; k, v
   if (s.attention == "mla") {
-    const std::int64_t query =
-        hidden * s.query_rank + wide(s.query_rank) * s.heads * (s.nope_dim + s.rope_dim);
+    const std::int64_t query = hidden * s.query_rank + wide(s.query_rank) * s.heads * (s.nope_dim + s.rope_dim);
     const std::int64_t key_value =
         hidden * (s.kv_rank + s.rope_dim) + wide(s.kv_rank) * s.heads * (s.nope_dim + s.value_dim);
     return s.layers * (query + key_value + wide(s.heads) * s.value_dim * hidden);
@@ -33,8 +31,8 @@ constexpr std::int64_t mlp_weights(std::int64_t hidden, std::int64_t width) {
   return 3 * hidden * width;
 }
 
-ModelShape gqa(const char* name, int layers, int hidden, int heads, int kv_heads, int head_dim, int experts,
-               int top_k, int expert_ff, int vocab) {
+ModelShape gqa(const char* name, int layers, int hidden, int heads, int kv_heads, int head_dim, int experts, int top_k,
+               int expert_ff, int vocab) {
   ModelShape shape;
   shape.name = name;
   shape.layers = layers;
@@ -80,10 +78,8 @@ std::vector<ModelPreset> make_presets() {
       {gqa("small", 4, 384, 6, 2, 64, 16, 4, 384, 2048), 0, 0},
       {gqa("qwen3-30b-a3b", 48, 2048, 32, 4, 128, 128, 8, 768, 151936), 30.5, 3.3},
       {gqa("qwen3-235b-a22b", 94, 4096, 64, 4, 128, 128, 8, 1536, 151936), 235, 22},
-      {with_dense(mla(gqa("deepseek-v3", 61, 7168, 128, 128, 128, 256, 8, 2048, 129280)), 3, 18432, 2048),
-       671, 37},
-      {with_dense(mla(gqa("kimi-k2", 61, 7168, 64, 64, 128, 384, 8, 2048, 163840)), 1, 18432, 2048), 1040,
-       32.6},
+      {with_dense(mla(gqa("deepseek-v3", 61, 7168, 128, 128, 128, 256, 8, 2048, 129280)), 3, 18432, 2048), 671, 37},
+      {with_dense(mla(gqa("kimi-k2", 61, 7168, 64, 64, 128, 384, 8, 2048, 163840)), 1, 18432, 2048), 1040, 32.6},
       // Every other layer looks back 128 tokens only; here all look back to the start, an upper bound.
       {gqa("gpt-oss-120b", 36, 2880, 64, 8, 64, 128, 4, 2880, 201088), 116.8, 5.1},
       {gqa("mixtral-8x7b", 32, 4096, 32, 8, 128, 8, 2, 14336, 32000), 46.7, 12.9},
@@ -103,10 +99,9 @@ ParameterCount count_parameters(const ModelShape& s) {
   count.embedding = wide(s.vocab) * s.hidden;
   count.head = s.tied_head ? 0 : count.embedding;
   count.experts = moe_layers * s.experts * expert;
-  const std::int64_t everything_else =
-      count.embedding + count.head + attention_weights(s) +
-      moe_layers * (wide(s.experts) * s.hidden + mlp_weights(s.hidden, s.shared_ff)) +
-      s.dense_layers * mlp_weights(s.hidden, s.dense_ff);
+  const std::int64_t everything_else = count.embedding + count.head + attention_weights(s) +
+                                       moe_layers * (wide(s.experts) * s.hidden + mlp_weights(s.hidden, s.shared_ff)) +
+                                       s.dense_layers * mlp_weights(s.hidden, s.dense_ff);
   count.total = everything_else + count.experts;
   count.active = everything_else + moe_layers * s.top_k * expert;
   return count;

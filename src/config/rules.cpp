@@ -36,11 +36,11 @@ void check_experts(const Config& config, Misfits& found) {
 
 void check_layers(const ModelShape& model, Misfits& found) {
   if (model.dense_layers >= model.layers) {
-    found.push_back({{"model.dense_layers", "model.layers"},
-                     fmt::format("{} of {} layers are dense, and at least one must have experts",
-                                 model.dense_layers, model.layers),
-                     model.layers == 1 ? std::string("use dense_layers of 0, or more layers")
-                                       : fmt::format("use dense_layers of 0 to {}", model.layers - 1)});
+    found.push_back(
+        {{"model.dense_layers", "model.layers"},
+         fmt::format("{} of {} layers are dense, and at least one must have experts", model.dense_layers, model.layers),
+         model.layers == 1 ? std::string("use dense_layers of 0, or more layers")
+                           : fmt::format("use dense_layers of 0 to {}", model.layers - 1)});
   }
   if (model.dense_layers > 0 && model.dense_ff == 0) {
     found.push_back({{"model.dense_layers", "model.dense_ff"},
@@ -50,8 +50,8 @@ void check_layers(const ModelShape& model, Misfits& found) {
   if (model.heads % model.kv_heads != 0) {
     found.push_back({{"model.heads", "model.kv_heads"},
                      fmt::format("{} heads do not divide over {} kv_heads", model.heads, model.kv_heads),
-                     fmt::format("make heads a multiple of kv_heads; {} heads take kv_heads of {}",
-                                 model.heads, divisors(model.heads))});
+                     fmt::format("make heads a multiple of kv_heads; {} heads take kv_heads of {}", model.heads,
+                                 divisors(model.heads))});
   }
   if (model.head_dim % 2 != 0) {
     found.push_back({{"model.head_dim"},
@@ -63,8 +63,8 @@ void check_layers(const ModelShape& model, Misfits& found) {
 void check_grpo(const GrpoConfig& grpo, Misfits& found) {
   if (grpo.response_tokens_min > grpo.response_tokens_max) {
     found.push_back({{"grpo.response_tokens_min", "grpo.response_tokens_max"},
-                     fmt::format("response_tokens_min is {}, above response_tokens_max of {}",
-                                 grpo.response_tokens_min, grpo.response_tokens_max),
+                     fmt::format("response_tokens_min is {}, above response_tokens_max of {}", grpo.response_tokens_min,
+                                 grpo.response_tokens_max),
                      "make the smaller one the minimum"});
   }
   const std::int64_t answers = std::int64_t{grpo.prompts} * grpo.group_size;
@@ -74,26 +74,25 @@ void check_grpo(const GrpoConfig& grpo, Misfits& found) {
                      fmt::format("use 1 to {} minibatches, or more prompts", answers)});
   }
   if (answers > kAnswersMax) {
-    found.push_back({{"grpo.prompts", "grpo.group_size"},
-                     fmt::format("{} prompts with {} answers each are {} answers a step", grpo.prompts,
-                                 grpo.group_size, answers),
-                     fmt::format("use at most {} answers a step", kAnswersMax)});
+    found.push_back(
+        {{"grpo.prompts", "grpo.group_size"},
+         fmt::format("{} prompts with {} answers each are {} answers a step", grpo.prompts, grpo.group_size, answers),
+         fmt::format("use at most {} answers a step", kAnswersMax)});
   }
   if (grpo.dual_clip > 0 && grpo.dual_clip <= 1) {
-    found.push_back({{"grpo.dual_clip"},
-                     fmt::format("dual_clip is {}, and would bound the loss of answers that did not change",
-                                 grpo.dual_clip),
-                     "use a number above 1, such as 3, or 0 to switch it off"});
+    found.push_back(
+        {{"grpo.dual_clip"},
+         fmt::format("dual_clip is {}, and would bound the loss of answers that did not change", grpo.dual_clip),
+         "use a number above 1, such as 3, or 0 to switch it off"});
   }
 }
 
 void check_execution(const Config& config, Misfits& found) {
   if (config.model.attention != "gqa") {
-    found.push_back(
-        {{"model"},
-         fmt::format("model '{}' has {} attention, which cannot be run here; its shape is for planning",
-                     config.model.name, config.model.attention),
-         "use a model with grouped-query attention, such as small or qwen3-30b-a3b"});
+    found.push_back({{"model"},
+                     fmt::format("model '{}' has {} attention, which cannot be run here; its shape is for planning",
+                                 config.model.name, config.model.attention),
+                     "use a model with grouped-query attention, such as small or qwen3-30b-a3b"});
   }
   if (config.transport.name == "libfabric" && config.transport.provider.empty()) {
     found.push_back({{"transport.provider", "transport"},

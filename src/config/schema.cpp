@@ -63,15 +63,13 @@ void place(Json& properties, const Field& field, const Json& schema) {
 
 std::string config_json_schema() {
   Json schema = mapping_schema("Every key is optional; what is left out has its default");
-  Json baseline =
-      mapping_schema("The variant that others are compared with; first values where nothing is said");
+  Json baseline = mapping_schema("The variant that others are compared with; first values where nothing is said");
   for (const Field& field : fields()) {
     place(schema["properties"], field, field_schema(field));
     if (field.kind == FieldKind::method) place(baseline["properties"], field, value_schema(field));
   }
   schema["properties"]["baseline"] = baseline;
-  Json document = {{"$schema", "http://json-schema.org/draft-07/schema#"},
-                   {"title", "moe-rl-bench configuration"}};
+  Json document = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "moe-rl-bench configuration"}};
   document.update(schema);
   return document.dump(2) + "\n";
 }

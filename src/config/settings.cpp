@@ -70,8 +70,7 @@ class Loader {
         const auto [first, is_new] =
             first_given.emplace((is_baseline ? "baseline." : "") + field->key, given.key_where);
         if (!is_new) {
-          faults_.add(given.key_where,
-                      fmt::format("the key '{}' was already given at {}", given.key, first->second),
+          faults_.add(given.key_where, fmt::format("the key '{}' was already given at {}", given.key, first->second),
                       "keep one of them");
           continue;
         }
@@ -98,8 +97,7 @@ class Loader {
   void take_set(const std::string& set) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
-      faults_.add("--set " + shown(set), "there is no '=' behind a key",
-                  "write it like --set grpo.prompts=32");
+      faults_.add("--set " + shown(set), "there is no '=' behind a key", "write it like --set grpo.prompts=32");
       return;
     }
     const std::string key = set.substr(0, equals);
@@ -131,8 +129,7 @@ class Loader {
 
   void add_unknown(const Given& given) {
     const auto in_it = std::find_if(fields().begin(), fields().end(), [&](const Field& field) {
-      return field.key.starts_with(given.key + ".") ||
-             (given.key == "baseline" && field.kind == FieldKind::method);
+      return field.key.starts_with(given.key + ".") || (given.key == "baseline" && field.kind == FieldKind::method);
     });
     if (in_it == fields().end()) {
       faults_.add(given.where, fmt::format("there is no key '{}'", shown(given.key)),
@@ -155,8 +152,7 @@ class Loader {
       faults_.add(given.where, fmt::format("the baseline cannot name '{}'", shown(key)),
                   fmt::format("did you mean '{}'? A baseline names: {}", nearest(key, names), joined(names)));
     } else if (given.values.size() != 1) {
-      faults_.add(given.where,
-                  fmt::format("the baseline's '{}' has {} values", field->key, given.values.size()),
+      faults_.add(given.where, fmt::format("the baseline's '{}' has {} values", field->key, given.values.size()),
                   "give the one to compare with");
     } else {
       baseline_[field->key] = {given.values[0], given.where};
@@ -182,8 +178,7 @@ class Loader {
     return values;
   }
 
-  std::optional<std::string> canonical(const Field& field, const std::string& text,
-                                       const std::string& where) {
+  std::optional<std::string> canonical(const Field& field, const std::string& text, const std::string& where) {
     const auto left_out = sources_.left_out.find(field.key);
     if (left_out != sources_.left_out.end() && left_out->second.contains(text)) {
       add_fault(field, where, fmt::format("{} '{}' was left out of this build", field.key, text),
@@ -204,8 +199,7 @@ class Loader {
 
   // A fault of one field's value. Rules that the field takes part in are not judged then: they would report the value
   // that stands in for it.
-  void add_fault(const Field& field, const std::string& where, const std::string& problem,
-                 const std::string& fix) {
+  void add_fault(const Field& field, const std::string& where, const std::string& problem, const std::string& fix) {
     faults_.add(where, problem, fix);
     faulty_.insert(field.key);
   }
@@ -244,8 +238,7 @@ class Loader {
 
   void check_provider() {
     const Setting &provider = setting("transport.provider"), &transport = setting("transport");
-    if (provider.origin == kDefault || is_faulty("transport") || contains(transport.values, "libfabric"))
-      return;
+    if (provider.origin == kDefault || is_faulty("transport") || contains(transport.values, "libfabric")) return;
     faults_.add(provider.origin,
                 fmt::format("'transport.provider' is {}, and the transport is {}", joined(provider.values),
                             joined(transport.values)),
@@ -260,10 +253,8 @@ class Loader {
       if (value && contains(values, *value)) {
         settings_.baseline[key] = *value;
       } else if (!is_faulty(key)) {
-        faults_.add(
-            where,
-            fmt::format("the baseline's '{}' is '{}', which is not among its values", key, shown(text)),
-            fmt::format("use one of: {}", joined(values)));
+        faults_.add(where, fmt::format("the baseline's '{}' is '{}', which is not among its values", key, shown(text)),
+                    fmt::format("use one of: {}", joined(values)));
       }
     }
   }
@@ -311,8 +302,7 @@ class Loader {
 }  // namespace
 
 const Setting& Settings::at(const std::string& key) const {
-  const auto found =
-      std::find_if(fields.begin(), fields.end(), [&](const Setting& s) { return s.key == key; });
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const Setting& s) { return s.key == key; });
   if (found == fields.end())
     throw Error(ErrorKind::internal, fmt::format("there is no setting '{}'", key), "report this");
   return *found;

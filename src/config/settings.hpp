@@ -31,9 +31,9 @@ struct SettingsSources {
 
 // The values of one field.
 struct Setting {
-  std::string key;  // "grpo.prompts"; the name of a section is called like the section: "transport"
+  std::string key;                  // "grpo.prompts"; the name of a section is called like the section: "transport"
   std::vector<std::string> values;  // canonical text, in the order given; none: the model preset's value
-  std::string origin;  // "default", "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
+  std::string origin;               // "default", "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
 };
 
 struct Settings {
@@ -50,10 +50,9 @@ Settings load_settings(const SettingsSources&);
 // One value for every field: a point of the product of all lists.
 struct Point {
   Config config;
-  std::map<std::string, std::string>
-      workload;  // the fields that decide what is computed, with more than one value
-  std::map<std::string, std::string> method;  // the fields that decide how, with more than one value here
-  bool is_baseline = false;                   // the one that others of the same workload are compared with
+  std::map<std::string, std::string> workload;  // the fields that decide what is computed, with more than one value
+  std::map<std::string, std::string> method;    // the fields that decide how, with more than one value here
+  bool is_baseline = false;                     // the one that others of the same workload are compared with
 };
 
 // The product, in the order of the lists, last key fastest. Points that differ only in a field that has no meaning

@@ -16,10 +16,10 @@ constexpr std::size_t kCommentColumn = 36;
 // In quotes, unless YAML and our list syntax both take it as it stands.
 std::string quoted(const std::string& value) {
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  const bool is_plain = !value.empty() && (is_word(value[0]) || value[0] == '/') &&
-                        std::all_of(value.begin(), value.end(), [&](char c) {
-                          return is_word(c) || c == '_' || c == '.' || c == '-' || c == '+' || c == '/';
-                        });
+  const bool is_plain =
+      !value.empty() && (is_word(value[0]) || value[0] == '/') && std::all_of(value.begin(), value.end(), [&](char c) {
+        return is_word(c) || c == '_' || c == '.' || c == '-' || c == '+' || c == '/';
+      });
   std::string lower = value;
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (is_plain && lower != "null") return value;
@@ -56,8 +56,8 @@ std::string yaml_of(const std::vector<Line>& lines, const std::string& indent = 
     const std::string word = field.names_section ? "name"
                              : is_in_section     ? field.key.substr(section.size() + 1)
                                                  : field.key;
-    std::string row = fmt::format("{}{}{}{}: {}", indent, is_in_section ? "  " : "",
-                                  line.is_active ? "" : "# ", word, line.value);
+    std::string row =
+        fmt::format("{}{}{}{}: {}", indent, is_in_section ? "  " : "", line.is_active ? "" : "# ", word, line.value);
     if (!line.comment.empty()) row = fmt::format("{:<{}} # {}", row, kCommentColumn, line.comment);
     text += row + "\n";
   }
@@ -106,10 +106,10 @@ std::string starter_yaml() {
   std::vector<Line> lines;
   for (const Field& field : fields()) {
     const std::string& in_words = field.default_in_words;
-    lines.push_back({&field, in_words.empty() ? quoted(field.get(defaults)) : "",
-                     fmt::format("{} ({}{})", field.sentence, field.accepted,
-                                 in_words.empty() ? "" : "; without it: " + in_words),
-                     in_words.empty()});
+    lines.push_back(
+        {&field, in_words.empty() ? quoted(field.get(defaults)) : "",
+         fmt::format("{} ({}{})", field.sentence, field.accepted, in_words.empty() ? "" : "; without it: " + in_words),
+         in_words.empty()});
   }
   return "# Every key with its default; leave out what you do not change. On the axes (all but ranks, seed, "
          "measure,\n"

@@ -31,11 +31,9 @@ void check_kind(const std::string& path) {
     refuse(path, "there is no such file",
            "give the path of a YAML file, or make one: moe-rl-bench config init > my.yaml");
   }
-  if (error)
-    refuse(path, "the file cannot be looked at: " + error.message(), "check the path and its permissions");
+  if (error) refuse(path, "the file cannot be looked at: " + error.message(), "check the path and its permissions");
   if (fs::is_directory(status)) refuse(path, "this is a directory", "give the path of a YAML file in it");
-  if (!fs::is_regular_file(status))
-    refuse(path, "this is not a regular file", "give the path of a YAML file");
+  if (!fs::is_regular_file(status)) refuse(path, "this is not a regular file", "give the path of a YAML file");
 }
 
 // One byte more than allowed, so that a file that is too long shows; its stated size may be wrong, as in /proc.
@@ -57,8 +55,7 @@ void check_characters(const std::string& path, const std::string& text) {
     const auto byte = static_cast<unsigned char>(c);
     if ((byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f) {
       refuse(fmt::format("{}:{}:{}", path, line, column),
-             fmt::format("a control character (byte {}) stands here", byte),
-             "give a YAML file, saved as UTF-8 text");
+             fmt::format("a control character (byte {}) stands here", byte), "give a YAML file, saved as UTF-8 text");
     }
     column = c == '\n' ? 1 : column + 1;
     line += c == '\n' ? 1 : 0;

@@ -18,7 +18,7 @@ namespace mrb {
 
 namespace {
 
-constexpr std::size_t kDepthMax = 16;  // of mappings and lists, whether they belong there or not: ours need 4
+constexpr std::size_t kDepthMax = 16;   // of mappings and lists, whether they belong there or not: ours need 4
 constexpr std::size_t kPathMax = 4096;  // the longest that Linux takes
 
 [[noreturn]] void refuse(const std::string& where, const std::string& problem, const std::string& fix) {
@@ -70,8 +70,7 @@ class GivenBuilder final : public YAML::EventHandler {
     end_item();
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
-                const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& text) override {
     check_tag(mark, tag);
     switch (place()) {
       case Place::root:
@@ -100,8 +99,7 @@ class GivenBuilder final : public YAML::EventHandler {
     open_.push_back({.is_list = true});
   }
 
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
     begin_collection(mark, tag);
     if (place() == Place::root) {
       open_.push_back({});
@@ -126,8 +124,7 @@ class GivenBuilder final : public YAML::EventHandler {
     bool awaits_key = true;
     std::string key;  // whose value comes next
     std::string key_where;
-    bool is_bad =
-        false;  // the key, or something in the list: a fault was added, and the value counts for nothing
+    bool is_bad = false;  // the key, or something in the list: a fault was added, and the value counts for nothing
   };
 
   Place place() const {
@@ -157,8 +154,7 @@ class GivenBuilder final : public YAML::EventHandler {
     if (text == "<<") {
       faults_.add(at(mark), "merge keys (`<<`) are not followed", "write the keys out");
     } else if (!mapping.seen.insert(text).second) {
-      faults_.add(at(mark), fmt::format("the key '{}' stands here a second time", shown(text)),
-                  "keep one of them");
+      faults_.add(at(mark), fmt::format("the key '{}' stands here a second time", shown(text)), "keep one of them");
     } else {
       mapping.is_bad = false;
     }
@@ -183,8 +179,7 @@ class GivenBuilder final : public YAML::EventHandler {
   }
 
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
-    if (place() == Place::passed_over || tag.empty() || tag == "?" || tag == "!")
-      return;  // none, plain, quoted
+    if (place() == Place::passed_over || tag.empty() || tag == "?" || tag == "!") return;  // none, plain, quoted
     faults_.add(at(mark), fmt::format("the tag '{}' is not understood", shown(tag)), "leave it out");
   }
 
@@ -215,8 +210,7 @@ class GivenBuilder final : public YAML::EventHandler {
     const Given& list = given_.back();
     const bool fits = !list.values.empty() && list.values.size() <= kListValuesMax;
     if (!fits && !open_.back().is_bad) {
-      faults_.add(list.where,
-                  fmt::format("'{}' has a list of {} values", shown(list.key), list.values.size()),
+      faults_.add(list.where, fmt::format("'{}' has a list of {} values", shown(list.key), list.values.size()),
                   fmt::format("give 1 to {}", kListValuesMax));
     }
     if (!fits || open_.back().is_bad) given_.pop_back();

@@ -2,9 +2,9 @@
 //
 // Three tokens of rank 0, top_k = 2, experts 0 and 1 on rank 0, 2 and 3 on rank 1:
 //
-//   token 0 -> experts 2, 0      slots, by expert, token, k:  e0: t0   e2: t0 t2   e3: t1 t2   (token 1's
-//   second copy token 1 -> expert 3                                       -- block --  ------ block ----- was
-//   dropped) token 2 -> experts 3, 2                                   to rank 0    to rank 1
+//   token 0 -> experts 2, 0        slots, by expert, token, k:  e0: t0  |  e2: t0 t2  e3: t1 t2
+//   token 1 -> expert 3                                 block to rank 0  |  block to rank 1
+//   token 2 -> experts 3, 2
 //
 // On the experts' rank the blocks come as [source][local expert] and become rows in [local expert][source]
 // order: whole runs of rows are copied, nothing is sorted. combine() goes the same way back, and the tokens'
@@ -41,8 +41,7 @@ class AllToAll final : public Dispatcher {
   AllToAll(Channel& channel, const DispatcherOptions& options)
       : placement_(options.placement),
         exchange_(channel, options),
-        counts_(exchange_.blocks(), placement_.rank_count,
-                static_cast<std::size_t>(placement_.expert_count)) {
+        counts_(exchange_.blocks(), placement_.rank_count, static_cast<std::size_t>(placement_.expert_count)) {
     capabilities_ = {.name = "alltoall",
                      .pattern = "one row per (token, expert)",
                      .tree = ReductionTree::by_copy,
@@ -89,8 +88,7 @@ class AllToAll final : public Dispatcher {
         [&](std::span<const RowBlock<const T>> blocks) {
           for (std::size_t source = 0; source < blocks.size(); ++source) {
             for (const Run& run : route.runs[source]) {
-              std::copy_n(blocks[source].rows + run.block_row * hidden, run.rows * hidden,
-                          rows + run.row * hidden);
+              std::copy_n(blocks[source].rows + run.block_row * hidden, run.rows * hidden, rows + run.row * hidden);
               if (values == Values::none) continue;
               std::copy_n(blocks[source].values + run.block_row, run.rows, row_values + run.row);
             }
@@ -118,8 +116,7 @@ class AllToAll final : public Dispatcher {
 
  private:
   // A counting sort by expert. It is stable, so the copies of one expert stay in the order of (token, k).
-  void give_slots(const Routing& routing, std::span<const std::int64_t> copies_of_expert,
-                  AllToAllRoute& route) const {
+  void give_slots(const Routing& routing, std::span<const std::int64_t> copies_of_expert, AllToAllRoute& route) const {
     std::vector<std::int64_t> next_slot(copies_of_expert.size() + 1);
     std::partial_sum(copies_of_expert.begin(), copies_of_expert.end(), next_slot.begin() + 1);
     for (int target = 0; target < placement_.rank_count; ++target) {

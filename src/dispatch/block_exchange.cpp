@@ -86,13 +86,11 @@ BlockPlan BlockExchange::plan(const PairTable& bytes_max) {
 
 // All ranks see the same sizes and capacities, so they all come to the same decision, and expose() lets
 // nobody go on before all have their new memory.
-void BlockExchange::grow(std::span<const std::size_t> send_bytes,
-                         std::span<const std::size_t> receive_bytes) {
+void BlockExchange::grow(std::span<const std::size_t> send_bytes, std::span<const std::size_t> receive_bytes) {
   bool grows = false;
   const auto raise = [&](std::size_t& capacity, std::size_t bytes) {
     if (bytes <= capacity) return;
-    capacity =
-        aligned(bytes + bytes / 2);  // registering is slow, and the next routing may need a little more
+    capacity = aligned(bytes + bytes / 2);  // registering is slow, and the next routing may need a little more
     grows = true;
   };
   for (std::size_t rank = 0; rank < send_bytes.size(); ++rank) {
@@ -108,8 +106,8 @@ void BlockExchange::grow(std::span<const std::size_t> send_bytes,
   allocate();
 }
 
-void BlockExchange::run(const BlockPlan& plan, const PairTable& bytes, std::string_view operation,
-                        const Fill& fill, const Read& read) {
+void BlockExchange::run(const BlockPlan& plan, const PairTable& bytes, std::string_view operation, const Fill& fill,
+                        const Read& read) {
   const std::size_t half = half_;
   half_ ^= 1;
   wait_until_read(half, operation);
@@ -128,8 +126,8 @@ void BlockExchange::run(const BlockPlan& plan, const PairTable& bytes, std::stri
     if (block_bytes == 0) continue;
     fill(target, send_.data() + block);
     channel_.put(target, {send_region_, block},
-                 {receive_region_, receive_base(target, half) + at(plan.landing_offset_bytes, target)},
-                 block_bytes, data, operation);
+                 {receive_region_, receive_base(target, half) + at(plan.landing_offset_bytes, target)}, block_bytes,
+                 data, operation);
     bytes_put_ += block_bytes;
   }
 
@@ -149,8 +147,8 @@ void BlockExchange::run(const BlockPlan& plan, const PairTable& bytes, std::stri
 void BlockExchange::tell_all_read(Tag notice, std::string_view operation) {
   for (int step = 1; step < ranks_; ++step) {
     const int peer = (me_ + step) % ranks_;
-    channel_.put(peer, {send_region_, 0}, {receive_region_, static_cast<std::size_t>(me_) * kNoticeBytes},
-                 kNoticeBytes, notice, operation);
+    channel_.put(peer, {send_region_, 0}, {receive_region_, static_cast<std::size_t>(me_) * kNoticeBytes}, kNoticeBytes,
+                 notice, operation);
     bytes_put_ += kNoticeBytes;
   }
 }
@@ -159,8 +157,7 @@ void BlockExchange::wait_until_read(std::size_t half, std::string_view operation
   if (!unread_[half]) return;
   const Tag notice = *unread_[half];
   unread_[half].reset();
-  channel_.wait_arrivals(notice, std::vector<std::size_t>(static_cast<std::size_t>(ranks_), kNoticeBytes),
-                         operation);
+  channel_.wait_arrivals(notice, std::vector<std::size_t>(static_cast<std::size_t>(ranks_), kNoticeBytes), operation);
 }
 
 }  // namespace mrb

@@ -38,8 +38,7 @@ class PairTable {
 
  private:
   std::size_t index(int source, int target) const {
-    return static_cast<std::size_t>(source) * static_cast<std::size_t>(ranks_) +
-           static_cast<std::size_t>(target);
+    return static_cast<std::size_t>(source) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(target);
   }
 
   int ranks_ = 0;
@@ -50,8 +49,7 @@ class PairTable {
 struct BlockPlan {
   std::vector<std::size_t> send_offset_bytes;     // by target, in this rank's send buffer
   std::vector<std::size_t> receive_offset_bytes;  // by source, in this rank's receive buffer
-  std::vector<std::size_t>
-      landing_offset_bytes;  // by target: this rank's block in the target's receive buffer
+  std::vector<std::size_t> landing_offset_bytes;  // by target: this rank's block in the target's receive buffer
 };
 
 class BlockExchange {

@@ -55,15 +55,13 @@ std::vector<T> filled_with_nan(std::size_t count) {
 template <class T>
 class Comparison {
  public:
-  Comparison(Dispatcher& dispatcher, Bootstrap& bootstrap, const DispatcherOptions& options,
-             const DispatchCheck& check)
+  Comparison(Dispatcher& dispatcher, Bootstrap& bootstrap, const DispatcherOptions& options, const DispatchCheck& check)
       : dispatcher_(dispatcher), bootstrap_(bootstrap), options_(options), me_(bootstrap.rank()) {
     const auto hidden = static_cast<std::size_t>(options.hidden);
     for (int rank = 0; rank < bootstrap.size(); ++rank) {
       const auto& drawn = routing_.emplace_back(draw_routing(check, options.placement.expert_count, rank));
       const std::size_t copies = drawn.expert_ids.size();
-      tokens_.push_back(
-          draw_payload<T>(check.seed, 0, rank, copies / static_cast<std::size_t>(check.top_k) * hidden));
+      tokens_.push_back(draw_payload<T>(check.seed, 0, rank, copies / static_cast<std::size_t>(check.top_k) * hidden));
       copy_values_.push_back(draw_payload<T>(check.seed, 1, rank, copies));
     }
     for (int rank = 0; rank < bootstrap.size(); ++rank) {
@@ -80,14 +78,12 @@ class Comparison {
 
     auto rows = filled_with_nan<T>(of_me(rows_).size());
     auto row_values = filled_with_nan<T>(of_me(row_values_).size());
-    dispatcher_.dispatch(*route, {of_me(tokens_).data(), of_me(copy_values_).data()},
-                         {rows.data(), row_values.data()});
+    dispatcher_.dispatch(*route, {of_me(tokens_).data(), of_me(copy_values_).data()}, {rows.data(), row_values.data()});
     run_on_all(bootstrap_, [&] { compare_rows(rows, row_values); });
 
     auto tokens = filled_with_nan<T>(of_me(tokens_).size());
     auto copy_values = filled_with_nan<T>(of_me(copy_values_).size());
-    dispatcher_.combine(*route, {of_me(rows_).data(), of_me(row_values_).data()},
-                        {tokens.data(), copy_values.data()});
+    dispatcher_.combine(*route, {of_me(rows_).data(), of_me(row_values_).data()}, {tokens.data(), copy_values.data()});
     run_on_all(bootstrap_, [&] { compare_tokens(tokens, copy_values); });
   }
 
@@ -99,8 +95,7 @@ class Comparison {
 
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::wrong_result,
-                fmt::format("dispatcher '{}' disagrees with the reference: {}",
-                            dispatcher_.capabilities().name, what),
+                fmt::format("dispatcher '{}' disagrees with the reference: {}", dispatcher_.capabilities().name, what),
                 "use another dispatcher, and report this with the command that shows it");
   }
 
@@ -148,8 +143,8 @@ class Comparison {
 
   void compare_tokens(const std::vector<T>& tokens, const std::vector<T>& copy_values) const {
     const auto hidden = static_cast<std::size_t>(options_.hidden);
-    const auto sums = reference_combine<T>(routing_, options_.placement, options_.hidden, rows_,
-                                           dispatcher_.capabilities().tree);
+    const auto sums =
+        reference_combine<T>(routing_, options_.placement, options_.hidden, rows_, dispatcher_.capabilities().tree);
     for (std::size_t token = 0; token * hidden < tokens.size(); ++token) {
       compare_elements(&tokens[token * hidden], &of_me(sums)[token * hidden],
                        fmt::format("combine, rank {}: row {} of the tokens", me_, token));
@@ -159,8 +154,7 @@ class Comparison {
       for (std::size_t row = 0; row < sources_[rank].size(); ++row) {
         const RowSource& source = sources_[rank][row];
         if (source.rank != me_) continue;
-        expected[static_cast<std::size_t>(source.token * of_me(routing_).top_k + source.k)] =
-            row_values_[rank][row];
+        expected[static_cast<std::size_t>(source.token * of_me(routing_).top_k + source.k)] = row_values_[rank][row];
       }
     }
     for (std::size_t copy = 0; copy < expected.size(); ++copy) {
@@ -175,8 +169,7 @@ class Comparison {
   void compare_elements(const T* got, const T* expected, const std::string& where) const {
     const auto hidden = static_cast<std::size_t>(options_.hidden);
     if (std::memcmp(got, expected, hidden * sizeof(T)) == 0) return;
-    for (std::size_t h = 0; h < hidden; ++h)
-      expect_same(got[h], expected[h], fmt::format("{}, element {}", where, h));
+    for (std::size_t h = 0; h < hidden; ++h) expect_same(got[h], expected[h], fmt::format("{}, element {}", where, h));
   }
 
   Dispatcher& dispatcher_;

@@ -18,10 +18,9 @@ std::vector<std::int64_t> count_copies(const Routing& routing, const ExpertPlace
   for (const std::int32_t expert_id : routing.expert_ids) {
     if (expert_id == -1) continue;
     if (expert_id < -1 || expert_id >= placement.expert_count) {
-      throw Error(
-          ErrorKind::internal,
-          fmt::format("a token was routed to expert {}, of {} experts", expert_id, placement.expert_count),
-          "report this with the command that shows it");
+      throw Error(ErrorKind::internal,
+                  fmt::format("a token was routed to expert {}, of {} experts", expert_id, placement.expert_count),
+                  "report this with the command that shows it");
     }
     ++counts[static_cast<std::size_t>(expert_id)];
   }
@@ -41,8 +40,7 @@ CountsExchange::CountsExchange(BlockExchange& exchange, int ranks, std::size_t c
 std::vector<std::int64_t> CountsExchange::gather(std::span<const std::int64_t> mine) {
   std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(bytes_.ranks()));
   exchange_.run(
-      plan_, bytes_, "route",
-      [&](int, std::byte* block) { std::memcpy(block, mine.data(), mine.size_bytes()); },
+      plan_, bytes_, "route", [&](int, std::byte* block) { std::memcpy(block, mine.data(), mine.size_bytes()); },
       [&](std::span<const std::byte* const> blocks) {
         for (std::size_t source = 0; source < blocks.size(); ++source) {
           std::memcpy(all.data() + source * mine.size(), blocks[source], mine.size_bytes());
@@ -51,8 +49,7 @@ std::vector<std::int64_t> CountsExchange::gather(std::span<const std::int64_t> m
   return all;
 }
 
-CopyCounts::CopyCounts(const ExpertPlacement& placement, std::span<const std::int64_t> counts,
-                       std::size_t stride)
+CopyCounts::CopyCounts(const ExpertPlacement& placement, std::span<const std::int64_t> counts, std::size_t stride)
     : placement_(placement) {
   const auto experts = static_cast<std::size_t>(placement.expert_count);
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(placement.rank_count); ++rank) {

@@ -2,9 +2,9 @@
 //
 // Three tokens of rank 0, top_k = 2, experts 0 and 1 on rank 0, 2 and 3 on rank 1:
 //
-//   token 0 -> experts 2, 0        block to rank 1:  rows    t0      t1      t2
-//   token 1 -> experts 3, 2                          copies  e2      e3 e2   e3      (each row's in ascending
-//   k) token 2 -> expert 3
+//   token 0 -> experts 2, 0        block to rank 1:  rows    t0   t1      t2
+//   token 1 -> experts 3, 2                          copies  e2   e3 e2   e3     (of a row in ascending k)
+//   token 2 -> expert 3
 //
 // route() tells the experts' rank, once, how many copies each row has and for which experts. dispatch() sends
 // hidden rows and values only; the experts' rank copies each row to the place of every copy (fan-out).
@@ -73,8 +73,7 @@ class RankDedup final : public Dispatcher {
     // The list every rank gets: copies by expert, then rows by rank.
     auto mine = count_copies(routing, placement_);
     fill_blocks(routing, *route);
-    for (const SentBlock& block : route->sent)
-      mine.push_back(static_cast<std::int64_t>(block.token_of_row.size()));
+    for (const SentBlock& block : route->sent) mine.push_back(static_cast<std::int64_t>(block.token_of_row.size()));
     const auto all = counts_.gather(mine);
 
     const CopyCounts counts(placement_, all, mine.size());
@@ -119,9 +118,7 @@ class RankDedup final : public Dispatcher {
     const Values values = values_between(to, from);
     exchange_.to_tokens(
         route.blocks, values,
-        [&](int target, RowBlock<T> block) {
-          reduce(route.received[static_cast<std::size_t>(target)], from, block);
-        },
+        [&](int target, RowBlock<T> block) { reduce(route.received[static_cast<std::size_t>(target)], from, block); },
         [&](std::span<const RowBlock<const T>> blocks) {
           add_up(route, blocks, static_cast<T*>(to.tokens));
           if (values == Values::sent) return_values(route, blocks, static_cast<T*>(to.copy_values));
@@ -146,11 +143,10 @@ class RankDedup final : public Dispatcher {
         }
         ++block.copies_of_row.back();
         block.copies.push_back(copy);
-        block.expert_of_copy.push_back(
-            static_cast<std::uint32_t>(expert_id - placement_.first_expert(target)));
+        block.expert_of_copy.push_back(static_cast<std::uint32_t>(expert_id - placement_.first_expert(target)));
       }
-      std::sort(route.partials.begin() + static_cast<std::ptrdiff_t>(route.first_partial.back()),
-                route.partials.end(), [](const Partial& a, const Partial& b) { return a.rank < b.rank; });
+      std::sort(route.partials.begin() + static_cast<std::ptrdiff_t>(route.first_partial.back()), route.partials.end(),
+                [](const Partial& a, const Partial& b) { return a.rank < b.rank; });
     }
     route.first_partial.push_back(route.partials.size());
   }
@@ -233,8 +229,7 @@ class RankDedup final : public Dispatcher {
     }
   }
 
-  void return_values(const RankDedupRoute& route, std::span<const RowBlock<const T>> blocks,
-                     T* copy_values) const {
+  void return_values(const RankDedupRoute& route, std::span<const RowBlock<const T>> blocks, T* copy_values) const {
     std::fill_n(copy_values, route.token_count * route.top_k, T{0});
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
       const T* value = blocks[rank].values;

@@ -11,8 +11,8 @@
 
 namespace mrb {
 
-std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing,
-                                      const ExpertPlacement& placement, int rank) {
+std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, const ExpertPlacement& placement,
+                                      int rank) {
   std::vector<RowSource> rows;
   for (int local = 0; local < placement.experts_per_rank(); ++local) {
     const int expert = placement.first_expert(rank) + local;
@@ -21,8 +21,7 @@ std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing,
       for (std::size_t copy = 0; copy < theirs.expert_ids.size(); ++copy) {
         if (theirs.expert_ids[copy] != expert) continue;
         const auto index = static_cast<std::int64_t>(copy);
-        rows.push_back(
-            {.rank = source, .token = index / theirs.top_k, .k = static_cast<int>(index % theirs.top_k)});
+        rows.push_back({.rank = source, .token = index / theirs.top_k, .k = static_cast<int>(index % theirs.top_k)});
       }
     }
   }
@@ -37,8 +36,7 @@ std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>& r
   for (int rank = 0; rank < placement.rank_count; ++rank) {
     for (const RowSource& source : reference_rows(routing, placement, rank)) {
       const T* token = tokens[static_cast<std::size_t>(source.rank)].data() + source.token * hidden;
-      rows[static_cast<std::size_t>(rank)].insert(rows[static_cast<std::size_t>(rank)].end(), token,
-                                                  token + hidden);
+      rows[static_cast<std::size_t>(rank)].insert(rows[static_cast<std::size_t>(rank)].end(), token, token + hidden);
     }
   }
   return rows;
@@ -89,8 +87,7 @@ std::vector<std::vector<const T*>> rows_of_copies(const std::vector<RankRouting>
     const T* row = rows[static_cast<std::size_t>(rank)].data();
     for (const RowSource& source : reference_rows(routing, placement, rank)) {
       const auto top_k = routing[static_cast<std::size_t>(source.rank)].top_k;
-      found[static_cast<std::size_t>(source.rank)]
-           [static_cast<std::size_t>(source.token * top_k + source.k)] = row;
+      found[static_cast<std::size_t>(source.rank)][static_cast<std::size_t>(source.token * top_k + source.k)] = row;
       row += hidden;
     }
   }
@@ -100,40 +97,34 @@ std::vector<std::vector<const T*>> rows_of_copies(const std::vector<RankRouting>
 }  // namespace
 
 template <class T>
-std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>& routing,
-                                              const ExpertPlacement& placement, std::int64_t hidden,
-                                              const std::vector<std::vector<T>>& rows, ReductionTree tree) {
+std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>& routing, const ExpertPlacement& placement,
+                                              std::int64_t hidden, const std::vector<std::vector<T>>& rows,
+                                              ReductionTree tree) {
   const auto rows_of_copy = rows_of_copies(routing, placement, hidden, rows);
   std::vector<std::vector<T>> tokens;
   for (std::size_t rank = 0; rank < routing.size(); ++rank) {
     std::vector<int> ranks;
-    for (const std::int32_t expert_id : routing[rank].expert_ids)
-      ranks.push_back(placement.rank_of(expert_id));
+    for (const std::int32_t expert_id : routing[rank].expert_ids) ranks.push_back(placement.rank_of(expert_id));
     const auto top_k = static_cast<std::size_t>(routing[rank].top_k);
     auto& sums = tokens.emplace_back();
     for (std::size_t first = 0; first < ranks.size(); first += top_k) {
-      const auto sum =
-          sum_of_token<T>(std::span(rows_of_copy[rank]).subspan(first, top_k),
-                          std::span(ranks).subspan(first, top_k), placement.rank_count, hidden, tree);
+      const auto sum = sum_of_token<T>(std::span(rows_of_copy[rank]).subspan(first, top_k),
+                                       std::span(ranks).subspan(first, top_k), placement.rank_count, hidden, tree);
       sums.insert(sums.end(), sum.begin(), sum.end());
     }
   }
   return tokens;
 }
 
-template std::vector<std::vector<float>> reference_dispatch(const std::vector<RankRouting>&,
-                                                            const ExpertPlacement&, std::int64_t,
-                                                            const std::vector<std::vector<float>>&);
-template std::vector<std::vector<double>> reference_dispatch(const std::vector<RankRouting>&,
-                                                             const ExpertPlacement&, std::int64_t,
-                                                             const std::vector<std::vector<double>>&);
-template std::vector<std::vector<float>> reference_combine(const std::vector<RankRouting>&,
-                                                           const ExpertPlacement&, std::int64_t,
-                                                           const std::vector<std::vector<float>>&,
+template std::vector<std::vector<float>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
+                                                            std::int64_t, const std::vector<std::vector<float>>&);
+template std::vector<std::vector<double>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
+                                                             std::int64_t, const std::vector<std::vector<double>>&);
+template std::vector<std::vector<float>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,
+                                                           std::int64_t, const std::vector<std::vector<float>>&,
                                                            ReductionTree);
-template std::vector<std::vector<double>> reference_combine(const std::vector<RankRouting>&,
-                                                            const ExpertPlacement&, std::int64_t,
-                                                            const std::vector<std::vector<double>>&,
+template std::vector<std::vector<double>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,
+                                                            std::int64_t, const std::vector<std::vector<double>>&,
                                                             ReductionTree);
 
 namespace {
@@ -172,8 +163,8 @@ class ReferenceDispatcher final : public Dispatcher {
   void dispatch(const Route& any_route, TokenSide from, RowSide to) override {
     const auto& route = static_cast<const ReferenceRoute&>(any_route);
     const auto* tokens = static_cast<const T*>(from.tokens);
-    const auto rows = reference_dispatch<T>(route.routing, placement_, hidden_,
-                                            {{tokens, tokens + route.token_count * hidden_}});
+    const auto rows =
+        reference_dispatch<T>(route.routing, placement_, hidden_, {{tokens, tokens + route.token_count * hidden_}});
     std::ranges::copy(rows[0], static_cast<T*>(to.rows));
     if (from.copy_values == nullptr) return;
     auto* row_value = static_cast<T*>(to.row_values);

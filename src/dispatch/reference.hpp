@@ -22,14 +22,12 @@ struct RowSource {
 };
 
 // The rows of `rank`'s experts, in the order of Route::rows_of.
-std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, const ExpertPlacement&,
-                                      int rank);
+std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, const ExpertPlacement&, int rank);
 
 // tokens[rank][t * hidden + h] -> rows[rank][n * hidden + h]
 template <class T>
 std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
-                                               std::int64_t hidden,
-                                               const std::vector<std::vector<T>>& tokens);
+                                               std::int64_t hidden, const std::vector<std::vector<T>>& tokens);
 
 // rows -> tokens, added up in the order of `tree`.
 template <class T>

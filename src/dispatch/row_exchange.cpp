@@ -7,8 +7,7 @@ namespace mrb {
 PairTable transposed(const PairTable& table) {
   PairTable result(table.ranks());
   for (int source = 0; source < table.ranks(); ++source) {
-    for (int target = 0; target < table.ranks(); ++target)
-      result.at(target, source) = table.at(source, target);
+    for (int target = 0; target < table.ranks(); ++target) result.at(target, source) = table.at(source, target);
   }
   return result;
 }
@@ -58,15 +57,13 @@ void RowExchange<T>::run(const BlockPlan& plan, const PairTable& rows, const Pai
       [&](std::span<const std::byte* const> received) {
         std::vector<RowBlock<const T>> blocks;
         for (int source = 0; source < rows.ranks(); ++source) {
-          blocks.push_back(
-              typed(reinterpret_cast<const T*>(received[static_cast<std::size_t>(source)]), source, me_));
+          blocks.push_back(typed(reinterpret_cast<const T*>(received[static_cast<std::size_t>(source)]), source, me_));
         }
         read(blocks);
       });
   const std::int64_t row_elements = hidden_ + (values == Values::sent ? 1 : 0);
   for (int target = 0; target < rows.ranks(); ++target) {
-    if (target != me_)
-      logical_ += static_cast<std::uint64_t>(copies.at(me_, target) * row_elements) * sizeof(T);
+    if (target != me_) logical_ += static_cast<std::uint64_t>(copies.at(me_, target) * row_elements) * sizeof(T);
   }
 }
 

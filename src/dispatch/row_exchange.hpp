@@ -66,8 +66,8 @@ class RowExchange {
 
  private:
   PairTable bytes_of(const PairTable& rows, const PairTable& copies, Values) const;
-  void run(const BlockPlan&, const PairTable& rows, const PairTable& copies, Values,
-           std::string_view operation, const Fill&, const Read&);
+  void run(const BlockPlan&, const PairTable& rows, const PairTable& copies, Values, std::string_view operation,
+           const Fill&, const Read&);
 
   BlockExchange exchange_;
   int me_;

@@ -12,8 +12,7 @@ namespace mrb {
 
 // The answers of each optimiser step of one epoch: `minibatches` parts of a seeded shuffle of all the step's answers.
 // A function of its arguments alone, so every rank knows all of it.
-std::vector<std::vector<int>> draw_minibatches(std::uint64_t seed, int step, int epoch, int sequences,
-                                               int minibatches);
+std::vector<std::vector<int>> draw_minibatches(std::uint64_t seed, int step, int epoch, int sequences, int minibatches);
 
 // Some answers, packed: each is its prompt and its answer but for the last token, scored at the answer's tokens.
 struct MicroBatch {

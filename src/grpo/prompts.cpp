@@ -7,7 +7,9 @@ namespace mrb {
 
 namespace {
 
-std::uint64_t key(int value) { return static_cast<std::uint64_t>(value); }
+std::uint64_t key(int value) {
+  return static_cast<std::uint64_t>(value);
+}
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 #include "grpo/rollout.hpp"
 
-#include "grpo/prompts.hpp"
 #include "compute/tokens.hpp"
+#include "grpo/prompts.hpp"
 
 namespace mrb {
 
@@ -66,8 +66,7 @@ class Rollout {
     std::vector<double> uniforms;
     for (const int slot : running_) {
       const Trajectory& answer = at(slot);
-      uniforms.push_back(
-          draw_uniform({config_.seed, step_, answer.sequence}, static_cast<int>(answer.answer.size())));
+      uniforms.push_back(draw_uniform({config_.seed, step_, answer.sequence}, static_cast<int>(answer.answer.size())));
     }
     std::vector<std::int32_t> tokens(running_.size());
     std::vector<float> log_probs(running_.size());

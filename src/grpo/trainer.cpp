@@ -83,7 +83,7 @@ struct Trainer::State {
 
   StepResult run_step(int step);
   void reward(std::vector<Trajectory>&);
-  void score(Policy&, std::vector<Trajectory>&, std::vector<float> Trajectory::* log_probs);
+  void score(Policy&, std::vector<Trajectory>&, std::vector<float> Trajectory::*log_probs);
   void advantages(std::vector<Trajectory>&);
   void share_lengths(const std::vector<Trajectory>&);
   void train(const std::vector<Trajectory>&, const std::vector<int>& sequences);
@@ -113,13 +113,15 @@ struct Trainer::State {
   StepSums sums;
   int updates_this_step = 0;
   double gradient_norm = 0;
-  std::vector<double> answer_lengths;                   // of all ranks' answers, by sequence
-  std::vector<std::vector<std::int64_t>> router_load;   // of the pass that gave the old log-probabilities
+  std::vector<double> answer_lengths;                  // of all ranks' answers, by sequence
+  std::vector<std::vector<std::int64_t>> router_load;  // of the pass that gave the old log-probabilities
 };
 
 Trainer::Trainer(const Config& config, TrainerParts parts) : state_(std::make_unique<State>(config, parts)) {}
 Trainer::~Trainer() = default;
-StepResult Trainer::run_step(int step) { return state_->run_step(step); }
+StepResult Trainer::run_step(int step) {
+  return state_->run_step(step);
+}
 
 StepResult Trainer::State::run_step(int step) {
   const GrpoConfig& grpo = config.grpo;
@@ -183,7 +185,7 @@ void Trainer::State::reward(std::vector<Trajectory>& answers) {
 
 // Fills in the log-probabilities that `scorer` gives every answer token.
 void Trainer::State::score(Policy& scorer, std::vector<Trajectory>& answers,
-                           std::vector<float> Trajectory::* log_probs) {
+                           std::vector<float> Trajectory::*log_probs) {
   const auto all = pointers(answers);
   auto batches = pack(all, config.grpo.micro_batch_tokens);
   batches.resize(agreed_count(batches.size()));  // empty ones, for the experts' sake
@@ -234,7 +236,8 @@ void Trainer::State::train(const std::vector<Trajectory>& answers, const std::ve
   for (const int sequence : sequences) {
     batch_tokens += std::llround(answer_lengths[static_cast<std::size_t>(sequence)]);
     const int index = answers.empty() ? -1 : sequence - answers.front().sequence;  // this rank's are contiguous
-    if (index >= 0 && index < static_cast<int>(answers.size())) mine.push_back(&answers[static_cast<std::size_t>(index)]);
+    if (index >= 0 && index < static_cast<int>(answers.size()))
+      mine.push_back(&answers[static_cast<std::size_t>(index)]);
   }
   const auto batch_sequences = static_cast<std::int64_t>(sequences.size());
   const auto balance = balance_gradient(batch_tokens, batch_sequences);
@@ -266,15 +269,14 @@ void Trainer::State::train(const std::vector<Trajectory>& answers, const std::ve
 
 // Adds this batch's part of the loss, and returns its derivative by every log-probability.
 std::vector<float> Trainer::State::token_losses(const MicroBatch& batch, std::span<const float> new_log_probs,
-                                                std::int64_t batch_tokens, std::int64_t batch_sequences,
-                                                double& loss) {
+                                                std::int64_t batch_tokens, std::int64_t batch_sequences, double& loss) {
   const GrpoConfig& grpo = config.grpo;
   const Clipping clipping{grpo.clip_low, grpo.clip_high, grpo.dual_clip};
   std::vector<float> derivatives;
   derivatives.reserve(new_log_probs.size());
   for (const Trajectory* answer : batch.answers) {
-    const double weight = token_weight(grpo.aggregation, batch_tokens, batch_sequences,
-                                       static_cast<std::int64_t>(answer->answer.size()));
+    const double weight =
+        token_weight(grpo.aggregation, batch_tokens, batch_sequences, static_cast<std::int64_t>(answer->answer.size()));
     for (std::size_t i = 0; i < answer->answer.size(); ++i) {
       const double new_log_prob = new_log_probs[derivatives.size()];
       TokenLoss token = clipped_loss(new_log_prob, answer->old_log_probs[i], answer->advantage, clipping);
@@ -331,17 +333,16 @@ void Trainer::State::update_weights() {
     const PhaseClock::Scope phase(phases, "optimizer");
     const OptimizerConfig& given = config.optimizer;
     const bool too_long = given.clip_norm > 0 && gradient_norm > given.clip_norm;
-    parts.compute.operations().optimizer.adamw(
-        {.learning_rate = given.learning_rate,
-         .beta1 = given.beta1,
-         .beta2 = given.beta2,
-         .eps = given.eps,
-         .weight_decay = given.weight_decay,
-         .gradient_scale = too_long ? given.clip_norm / gradient_norm : 1.0,
-         .step = ++optimizer_steps},
-        policy.parameters().weights(), policy.parameters().gradients(),
-        {first_moments.data(), policy.parameters().weights().size()},
-        {second_moments.data(), policy.parameters().weights().size()});
+    parts.compute.operations().optimizer.adamw({.learning_rate = given.learning_rate,
+                                                .beta1 = given.beta1,
+                                                .beta2 = given.beta2,
+                                                .eps = given.eps,
+                                                .weight_decay = given.weight_decay,
+                                                .gradient_scale = too_long ? given.clip_norm / gradient_norm : 1.0,
+                                                .step = ++optimizer_steps},
+                                               policy.parameters().weights(), policy.parameters().gradients(),
+                                               {first_moments.data(), policy.parameters().weights().size()},
+                                               {second_moments.data(), policy.parameters().weights().size()});
   }
   const PhaseClock::Scope phase(phases, "weight_sync");
   policy.publish_weights();

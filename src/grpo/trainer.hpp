@@ -16,14 +16,14 @@ namespace mrb {
 // What one step did. Numbers are over all ranks and the same on each, but for `times`, which is this rank's.
 struct StepResult {
   int step = 0;
-  double loss = 0;               // the objective at the first optimiser step, before any update: comparable
-  double loss_mean = 0;          // over the step's optimiser steps
-  double reward_mean = 0;        // over the step's answers, 0 to 1
-  double kl_mean = 0;            // k3 against the initial policy, per token; 0 when kl_coef is 0
-  double clip_ratio = 0;         // share of trained tokens whose gradient the clipping stopped
-  double gradient_norm = 0;      // before clipping, at the last optimiser step
-  double log_prob_mean = 0;      // of the trained policy before the update, per response token: comparable
-  double log_prob_gap = 0;       // mean |log p of the rollout - log p of the trainer| over response tokens
+  double loss = 0;                   // the objective at the first optimiser step, before any update: comparable
+  double loss_mean = 0;              // over the step's optimiser steps
+  double reward_mean = 0;            // over the step's answers, 0 to 1
+  double kl_mean = 0;                // k3 against the initial policy, per token; 0 when kl_coef is 0
+  double clip_ratio = 0;             // share of trained tokens whose gradient the clipping stopped
+  double gradient_norm = 0;          // before clipping, at the last optimiser step
+  double log_prob_mean = 0;          // of the trained policy before the update, per response token: comparable
+  double log_prob_gap = 0;           // mean |log p of the rollout - log p of the trainer| over response tokens
   std::int64_t prompt_tokens = 0;    // prefilled, once per group
   std::int64_t response_tokens = 0;  // generated, end tokens included
   std::int64_t trained_tokens = 0;   // response tokens times epochs

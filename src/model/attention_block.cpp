@@ -23,8 +23,7 @@ AttentionBlock::AttentionBlock(const ModelContext& context, int layer)
       qkv_(context.linear(prefix(layer) + ".qkv")),
       output_(context.linear(prefix(layer) + ".output")) {}
 
-Tensor AttentionBlock::project(const Tensor& x, std::span<const std::int32_t> positions,
-                               Tensor& inverse_rms) const {
+Tensor AttentionBlock::project(const Tensor& x, std::span<const std::int32_t> positions, Tensor& inverse_rms) const {
   const Tensor normed = context_.tensor(x.rows(), context_.shape.hidden);
   norm_.forward(x.view(), normed.view(), inverse_rms);
   Tensor qkv = context_.tensor(x.rows(), heads_.row_width());
@@ -47,8 +46,7 @@ void AttentionBlock::forward(Tensor& x, const RowPositions& at, AttentionTape& t
   tape.qkv = project(x, at.positions, tape.inverse_rms);
   tape.attended = context_.tensor(x.rows(), heads_.q_width());
   tape.log_sum = context_.tensor(heads_.heads, x.rows());
-  context_.ops.attention.attend(tape.qkv.view(), at.offsets, heads_, tape.attended.view(),
-                                tape.log_sum.data());
+  context_.ops.attention.attend(tape.qkv.view(), at.offsets, heads_, tape.attended.view(), tape.log_sum.data());
   add_output(tape.attended, x);
 }
 
@@ -58,11 +56,10 @@ void AttentionBlock::backward(Matrix dx, const RowPositions& at, AttentionTape& 
   {
     const Tensor dattended = context_.tensor(dx.rows, heads_.q_width());
     output_.backward(rows, dx, tape.attended.view(), dattended.view(), Store::replace);
-    context_.ops.attention.attend_backward(dattended.view(), tape.qkv.view(), tape.attended.view(),
-                                           tape.log_sum.data(), at.offsets, heads_, dqkv.view());
+    context_.ops.attention.attend_backward(dattended.view(), tape.qkv.view(), tape.attended.view(), tape.log_sum.data(),
+                                           at.offsets, heads_, dqkv.view());
   }
-  context_.ops.attention.rotate(dqkv.view(), at.positions, heads_, context_.shape.rope_theta,
-                                Rotation::backward);
+  context_.ops.attention.rotate(dqkv.view(), at.positions, heads_, context_.shape.rope_theta, Rotation::backward);
   const Tensor normed = context_.tensor(dx.rows, context_.shape.hidden);
   norm_.forward(tape.x.view(), normed.view(), tape.inverse_rms);
   const Tensor dnormed = context_.tensor(dx.rows, context_.shape.hidden);

@@ -16,8 +16,8 @@ class Head {
   std::size_t publish() { return product_.publish(); }
 
   // log_probs[i] = log p(targets[i]) after the hidden state x[i], at `temperature`. log_sum is kept for backward().
-  void log_probs(ConstMatrix x, std::span<const std::int32_t> targets, double temperature,
-                 std::span<float> log_probs, std::span<float> log_sum) const;
+  void log_probs(ConstMatrix x, std::span<const std::int32_t> targets, double temperature, std::span<float> log_probs,
+                 std::span<float> log_sum) const;
 
   // dx[i] = d loss / d x[i]; logits are computed again, chunk by chunk.
   void backward(ConstMatrix x, std::span<const std::int32_t> targets, double temperature,

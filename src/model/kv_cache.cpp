@@ -24,10 +24,9 @@ CacheSlot KvCache::at(int layer, int slot) const {
 
 void KvCache::set_length(int slot, int tokens) {
   if (tokens < 0 || tokens > tokens_max_) {
-    throw Error(
-        ErrorKind::internal,
-        fmt::format("slot {} of the cache holds {} tokens at most, not {}", slot, tokens_max_, tokens),
-        "report this with the command that shows it");
+    throw Error(ErrorKind::internal,
+                fmt::format("slot {} of the cache holds {} tokens at most, not {}", slot, tokens_max_, tokens),
+                "report this with the command that shows it");
   }
   lengths_[static_cast<std::size_t>(slot)] = tokens;
 }

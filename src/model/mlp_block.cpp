@@ -44,8 +44,7 @@ void MlpBlock::forward(Tensor& x, MlpTape& tape, std::vector<std::int64_t>& load
   }
 }
 
-void MlpBlock::run_experts(const Tensor& normed, MlpTape& tape, std::vector<std::int64_t>& load,
-                           Matrix y) const {
+void MlpBlock::run_experts(const Tensor& normed, MlpTape& tape, std::vector<std::int64_t>& load, Matrix y) const {
   const ModelShape& shape = context_.shape;
   const std::int64_t tokens = normed.rows();
   const std::int64_t token_rows[] = {tokens};
@@ -69,8 +68,7 @@ void MlpBlock::run_experts(const Tensor& normed, MlpTape& tape, std::vector<std:
   }
   for (std::size_t expert = 0; expert < load.size(); ++expert) load[expert] += tape.route->copies_of[expert];
   const Tensor results = context_.tensor(tape.route->row_count, shape.hidden);
-  experts_->forward(tape.route->rows_of, tape.rows.view(), tape.row_gates.data(), tape.expert_gate_up,
-                    results.view());
+  experts_->forward(tape.route->rows_of, tape.rows.view(), tape.row_gates.data(), tape.expert_gate_up, results.view());
   context_.compute.synchronize();
   const PhaseClock::Scope phase(context_.phases, "combine");
   context_.dispatcher.combine(*tape.route, {results.data(), nullptr}, {y.data, nullptr});
@@ -93,8 +91,8 @@ void MlpBlock::backward(Matrix dx, MlpTape& tape, std::span<const float> balance
 
 // The mirrored pair, with the cached route: the gradient of combine() is a dispatch(), that of dispatch() a combine(),
 // and the gradients of the gates come home with it.
-void MlpBlock::experts_backward(ConstMatrix dy, const Tensor& normed, MlpTape& tape,
-                                std::span<const float> balance, Matrix dnormed) const {
+void MlpBlock::experts_backward(ConstMatrix dy, const Tensor& normed, MlpTape& tape, std::span<const float> balance,
+                                Matrix dnormed) const {
   const ModelShape& shape = context_.shape;
   const std::int64_t rows = tape.route->row_count;
   const Tensor drows = context_.tensor(rows, shape.hidden);
@@ -103,8 +101,7 @@ void MlpBlock::experts_backward(ConstMatrix dy, const Tensor& normed, MlpTape& t
     const Tensor dresults = context_.tensor(rows, shape.hidden);
     {
       const PhaseClock::Scope phase(context_.phases, "dispatch");
-      context_.dispatcher.dispatch(*tape.route, {const_cast<float*>(dy.data), nullptr},
-                                   {dresults.data(), nullptr});
+      context_.dispatcher.dispatch(*tape.route, {const_cast<float*>(dy.data), nullptr}, {dresults.data(), nullptr});
     }
     experts_->backward(tape.route->rows_of, dresults.view(), tape.rows.view(), tape.row_gates.data(),
                        std::move(tape.expert_gate_up), drows.view(), Store::replace, drow_gates.data());
@@ -113,12 +110,11 @@ void MlpBlock::experts_backward(ConstMatrix dy, const Tensor& normed, MlpTape& t
   context_.compute.synchronize();
   {
     const PhaseClock::Scope phase(context_.phases, "combine");
-    context_.dispatcher.combine(*tape.route, {drows.data(), drow_gates.data()},
-                                {dnormed.data, dgates.data()});
+    context_.dispatcher.combine(*tape.route, {drows.data(), drow_gates.data()}, {dnormed.data, dgates.data()});
   }
   const Tensor dlogits = context_.tensor(dy.rows, shape.experts);
-  context_.ops.router.route_backward(dgates.view(), tape.probabilities.view(), tape.expert_ids,
-                                     tape.gates.view(), balance, dlogits.view());
+  context_.ops.router.route_backward(dgates.view(), tape.probabilities.view(), tape.expert_ids, tape.gates.view(),
+                                     balance, dlogits.view());
   const std::int64_t token_rows[] = {dy.rows};
   router_->backward(token_rows, dlogits.view(), normed.view(), dnormed, Store::add);
 }

@@ -27,14 +27,10 @@ bool ends_in_residual(const std::string& name) {
 
 }  // namespace
 
-Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const ExpertPlacement& placement,
-                       int rank)
-    : first_expert_(placement.first_expert(rank)),
-      local_experts_(placement.experts_per_rank()),
-      layers_(shape.layers) {
+Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const ExpertPlacement& placement, int rank)
+    : first_expert_(placement.first_expert(rank)), local_experts_(placement.experts_per_rank()), layers_(shape.layers) {
   std::int64_t count = 0;
-  const auto tensor = [&](const std::string& name, std::int64_t rows, std::int64_t columns,
-                          bool is_expert = false) {
+  const auto tensor = [&](const std::string& name, std::int64_t rows, std::int64_t columns, bool is_expert = false) {
     tensors_.push_back({name, count, rows, columns, is_expert});
     count += rows * columns;
   };
@@ -108,8 +104,7 @@ void Parameters::draw(std::uint64_t seed) {
       std::fill_n(weight.data, weight.size(), 1.0f);
       continue;
     }
-    const double deviation =
-        ends_in_residual(tensor.name) ? kDeviation / std::sqrt(2.0 * layers_) : kDeviation;
+    const double deviation = ends_in_residual(tensor.name) ? kDeviation / std::sqrt(2.0 * layers_) : kDeviation;
     const int pieces = tensor.is_expert ? local_experts_ : 1;
     const std::int64_t piece_size = weight.size() / pieces;
     for (int piece = 0; piece < pieces; ++piece) {

@@ -29,8 +29,7 @@ std::vector<std::int32_t> positions_of(const PackedTokens& packed) {
   std::vector<std::int32_t> positions;
   positions.reserve(packed.tokens.size());
   for (std::size_t s = 0; s + 1 < packed.offsets.size(); ++s) {
-    for (std::int32_t t = packed.offsets[s]; t < packed.offsets[s + 1]; ++t)
-      positions.push_back(t - packed.offsets[s]);
+    for (std::int32_t t = packed.offsets[s]; t < packed.offsets[s + 1]; ++t) positions.push_back(t - packed.offsets[s]);
   }
   return positions;
 }
@@ -48,8 +47,7 @@ struct KeptTape final : Tape {
 }  // namespace
 
 struct Policy::Parts {
-  Parts(const ModelShape& model, const ExpertPlacement& placement, int rank, std::uint64_t seed,
-        PolicyParts given)
+  Parts(const ModelShape& model, const ExpertPlacement& placement, int rank, std::uint64_t seed, PolicyParts given)
       : shape(model),
         parameters(given.compute, shape, placement, rank),
         seeded(draw(parameters, seed)),
@@ -137,8 +135,7 @@ std::size_t Policy::publish_weights() {
   return bytes;
 }
 
-std::vector<float> Policy::log_probs(const PackedTokens& packed, const ScoredTokens& scored,
-                                     double temperature) {
+std::vector<float> Policy::log_probs(const PackedTokens& packed, const ScoredTokens& scored, double temperature) {
   const auto positions = positions_of(packed);
   const Tensor x = parts_->run_layers(
       packed, positions, [](auto&, auto&) {}, [](LayerTape) {});
@@ -148,16 +145,15 @@ std::vector<float> Policy::log_probs(const PackedTokens& packed, const ScoredTok
   return log_probs;
 }
 
-std::unique_ptr<Tape> Policy::forward(const PackedTokens& packed, const ScoredTokens& scored,
-                                      double temperature, std::vector<float>& log_probs) {
+std::unique_ptr<Tape> Policy::forward(const PackedTokens& packed, const ScoredTokens& scored, double temperature,
+                                      std::vector<float>& log_probs) {
   auto tape = std::make_unique<KeptTape>();
   tape->packed = packed;
   tape->positions = positions_of(packed);
   tape->scored = scored;
   tape->temperature = temperature;
   const Tensor x = parts_->run_layers(
-      packed, tape->positions, [](auto&, auto&) {},
-      [&](LayerTape layer) { tape->layers.push_back(std::move(layer)); });
+      packed, tape->positions, [](auto&, auto&) {}, [&](LayerTape layer) { tape->layers.push_back(std::move(layer)); });
   tape->scored_x = parts_->rows_of(x, scored.rows);
   log_probs.resize(scored.rows.size());
   tape->log_sum.resize(scored.rows.size());
@@ -173,8 +169,8 @@ void Policy::backward(std::unique_ptr<Tape> any_tape, std::span<const float> dlo
   dx.zero();
   {
     const Tensor dscored = context.tensor(tape->scored_x.rows(), shape().hidden);
-    parts_->head.backward(tape->scored_x.view(), tape->scored.targets, tape->temperature, tape->log_sum,
-                          dlog_probs, dscored.view());
+    parts_->head.backward(tape->scored_x.view(), tape->scored.targets, tape->temperature, tape->log_sum, dlog_probs,
+                          dscored.view());
     context.ops.tokens.embed_backward(dscored.view(), tape->scored.rows,
                                       dx.view());  // back to where they came from
   }

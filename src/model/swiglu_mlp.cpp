@@ -7,8 +7,8 @@ SwigluMlp::SwigluMlp(const ModelContext& context, const std::string& prefix, int
       gate_up_(context.linear(prefix + ".gate_up", groups)),
       down_(context.linear(prefix + ".down", groups)) {}
 
-void SwigluMlp::forward(std::span<const std::int64_t> rows_of, ConstMatrix x, const float* scale,
-                        Tensor& gate_up, Matrix y) const {
+void SwigluMlp::forward(std::span<const std::int64_t> rows_of, ConstMatrix x, const float* scale, Tensor& gate_up,
+                        Matrix y) const {
   gate_up = context_.tensor(x.rows, gate_up_.out());
   gate_up_.forward(rows_of, x, gate_up.view());
   const Tensor inner = context_.tensor(x.rows, down_.in());
@@ -16,8 +16,8 @@ void SwigluMlp::forward(std::span<const std::int64_t> rows_of, ConstMatrix x, co
   down_.forward(rows_of, inner.view(), y);
 }
 
-void SwigluMlp::backward(std::span<const std::int64_t> rows_of, ConstMatrix dy, ConstMatrix x,
-                         const float* scale, Tensor gate_up, Matrix dx, Store store, float* dscale) const {
+void SwigluMlp::backward(std::span<const std::int64_t> rows_of, ConstMatrix dy, ConstMatrix x, const float* scale,
+                         Tensor gate_up, Matrix dx, Store store, float* dscale) const {
   Tensor dgate_up = context_.tensor(x.rows, gate_up_.out());
   {
     const Tensor inner = context_.tensor(x.rows, down_.in());

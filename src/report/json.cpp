@@ -150,13 +150,11 @@ Json environment_json(const RunInfo& info) {
 std::string result_json(const RunInfo& info, const RunRecord& record) {
   Json settings = Json::object();
   for (const Setting& setting : info.settings.fields) {
-    if (!setting.values.empty())
-      settings[setting.key] = {{"values", setting.values}, {"origin", setting.origin}};
+    if (!setting.values.empty()) settings[setting.key] = {{"values", setting.values}, {"origin", setting.origin}};
   }
   Json ranks = Json::array();
   for (const RankInfo& rank : info.ranks) {
-    ranks.push_back(
-        {{"rank", rank.rank}, {"host", rank.host}, {"cpus", rank.cpus}, {"threads", rank.threads}});
+    ranks.push_back({{"rank", rank.rank}, {"host", rank.host}, {"cpus", rank.cpus}, {"threads", rank.threads}});
   }
   Json cells = Json::array();
   for (const Result& result : record.results) cells.push_back(result_cell(record.results, result));

@@ -43,14 +43,12 @@ std::string ResultsFolder::new_id() {
   return fmt::format("{}-{:06x}", utc_text("%Y%m%dT%H%M%SZ"), device() & 0xffffffu);
 }
 
-ResultsFolder::ResultsFolder(const std::string& directory, const std::string& id)
-    : path_(directory + "/" + id) {
+ResultsFolder::ResultsFolder(const std::string& directory, const std::string& id) : path_(directory + "/" + id) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) refuse(fmt::format("the folder '{}' cannot be made", directory), error.message());
   if (!std::filesystem::create_directory(path_, error)) {
-    refuse(fmt::format("the folder '{}' cannot be made", path_),
-           error ? error.message() : "it exists already");
+    refuse(fmt::format("the folder '{}' cannot be made", path_), error ? error.message() : "it exists already");
   }
 }
 

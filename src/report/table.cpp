@@ -95,15 +95,12 @@ std::string header(const RunInfo& info, const RunRecord& record) {
   text += fmt::format(
       "# model {} · {} answers a step, synchronous and colocated · {} · {}\n",
       distinct(record, [](const Config& c) { return c.model.name; }),
-      distinct(
-          record,
-          [](const Config& c) { return fmt::format("{} prompts x {}", c.grpo.prompts, c.grpo.group_size); }),
-      distinct(record, [](const Config& c) { return c.compute.name + " " + c.compute.dtype; }),
-      info.compute_library);
-  text += fmt::format(
-      "# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · status: {}\n",
-      record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,
-      counted(static_cast<std::size_t>(record.blocks_done), "block"), record.status);
+      distinct(record,
+               [](const Config& c) { return fmt::format("{} prompts x {}", c.grpo.prompts, c.grpo.group_size); }),
+      distinct(record, [](const Config& c) { return c.compute.name + " " + c.compute.dtype; }), info.compute_library);
+  text += fmt::format("# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · status: {}\n",
+                      record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,
+                      counted(static_cast<std::size_t>(record.blocks_done), "block"), record.status);
   for (const std::string& note : record.notes) text += "# note: " + note + "\n";
   return text;
 }
@@ -130,9 +127,8 @@ std::string variant_row(const RunRecord& record, const Result& result, std::size
   if (!none.empty()) return fmt::format("# {:<{}}  {}\n", result.experiment.label, width, none);
   const Result* baseline = find_baseline(record.results, result);
   const bool is_compared = baseline != nullptr && baseline != &result;
-  return fmt::format("  {:<{}}  {:>10.0f}  {:>8.2f}  {:>6.1f}  {:<26}  {:<19}  {:<4}  {} {}\n",
-                     result.experiment.label, width, result.tokens_per_s.median, mean_step(result).wall_ms,
-                     result.tokens_per_s.variation * 100,
+  return fmt::format("  {:<{}}  {:>10.0f}  {:>8.2f}  {:>6.1f}  {:<26}  {:<19}  {:<4}  {} {}\n", result.experiment.label,
+                     width, result.tokens_per_s.median, mean_step(result).wall_ms, result.tokens_per_s.variation * 100,
                      is_compared ? ratio_text(result.against_baseline) : "-",
                      is_compared           ? verdict_text(result.against_baseline.verdict)
                      : baseline == nullptr ? "baseline has none"
@@ -143,9 +139,9 @@ std::string variant_row(const RunRecord& record, const Result& result, std::size
 std::string variant_rows(const RunInfo& info, const RunRecord& record) {
   std::size_t width = 7;
   for (const Result& result : record.results) width = std::max(width, result.experiment.label.size());
-  std::string text = fmt::format("#\n# {:<{}}  {:>10}  {:>8}  {:>6}  {:<26}  {:<19}  {:<4}  {}\n", "variant",
-                                 width, "tokens/s", "step ms", "cv %", "to the baseline, 95%", "verdict",
-                                 "work", "source, and what carried the bytes");
+  std::string text =
+      fmt::format("#\n# {:<{}}  {:>10}  {:>8}  {:>6}  {:<26}  {:<19}  {:<4}  {}\n", "variant", width, "tokens/s",
+                  "step ms", "cv %", "to the baseline, 95%", "verdict", "work", "source, and what carried the bytes");
   for (const Result& result : record.results) text += variant_row(record, result, width);
   return text + fmt::format(
                     "# tokens/s: prompt and response tokens of {} over the wall time of the counted steps, "
@@ -160,8 +156,8 @@ std::string phase_rows(const Result& result) {
   double total = 0;
   for (const PhaseRow& row : means.phases) total += row.mean_ms;
   for (const PhaseRow& row : means.phases) {
-    text += fmt::format("  {:<30}  {:>10.3f}  {:>10.3f}  {:>8.1f}\n", row.name, row.slowest_ms,
-                        row.fastest_ms, total > 0 ? row.mean_ms / total * 100 : 0);
+    text += fmt::format("  {:<30}  {:>10.3f}  {:>10.3f}  {:>8.1f}\n", row.name, row.slowest_ms, row.fastest_ms,
+                        total > 0 ? row.mean_ms / total * 100 : 0);
   }
   text += fmt::format("  {:<30}  {:>10.3f}\n", "step", means.wall_ms);
   const auto bytes = [](double mean) { return bytes_text(static_cast<std::uint64_t>(mean)); };
@@ -171,13 +167,11 @@ std::string phase_rows(const Result& result) {
       bytes(means.logical_bytes), bytes(means.wire_bytes));
   return text +
          (means.marked == 0
-              ? fmt::format(
-                    "# phases and idle add up to the wall time within {:.0f}% on every rank, in all {}\n",
-                    kUnaccountedRatioMax * 100, counted(static_cast<std::size_t>(means.steps), "step"))
-              : fmt::format(
-                    "# {} of {} are marked: phases and idle miss the wall time by more than {:.0f}%\n",
-                    means.marked, counted(static_cast<std::size_t>(means.steps), "step"),
-                    kUnaccountedRatioMax * 100));
+              ? fmt::format("# phases and idle add up to the wall time within {:.0f}% on every rank, in all {}\n",
+                            kUnaccountedRatioMax * 100, counted(static_cast<std::size_t>(means.steps), "step"))
+              : fmt::format("# {} of {} are marked: phases and idle miss the wall time by more than {:.0f}%\n",
+                            means.marked, counted(static_cast<std::size_t>(means.steps), "step"),
+                            kUnaccountedRatioMax * 100));
 }
 
 std::string work_line(const RunRecord& record) {
@@ -196,9 +190,7 @@ std::string work_line(const RunRecord& record) {
       "(largest "
       "difference {:.1e}); {} of {} its very tokens\n",
       same, variants,
-      distinct(
-          record,
-          [](const Config& c) { return fmt::format("{:.0e} in {}", work_tolerance(c), c.compute.dtype); }),
+      distinct(record, [](const Config& c) { return fmt::format("{:.0e} in {}", work_tolerance(c), c.compute.dtype); }),
       difference, same_tokens, variants);
 }
 
@@ -209,8 +201,7 @@ std::string choice_lines(const RunRecord& record) {
     const Result& winner = choose(record.results, baseline);
     text += phase_rows(baseline);
     if (&winner == &baseline) {
-      text += fmt::format("#\n# use: {}, the baseline: no variant was shown to be faster\n",
-                          winner.experiment.label);
+      text += fmt::format("#\n# use: {}, the baseline: no variant was shown to be faster\n", winner.experiment.label);
     } else {
       text += phase_rows(winner);
       text += fmt::format("#\n# use: {}: {} tokens/s against {}\n", winner.experiment.label,
@@ -223,8 +214,7 @@ std::string choice_lines(const RunRecord& record) {
 }  // namespace
 
 std::string run_table(const RunInfo& info, const RunRecord& record, const std::string& folder) {
-  std::string text =
-      header(info, record) + variant_rows(info, record) + choice_lines(record) + work_line(record);
+  std::string text = header(info, record) + variant_rows(info, record) + choice_lines(record) + work_line(record);
   text += fmt::format("# results: {}/result.json", folder);
   for (const TunedConfig& tuned : tuned_configs(info, record)) text += fmt::format(", {}", tuned.file);
   return text + "\n";

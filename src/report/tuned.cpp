@@ -17,20 +17,17 @@ std::vector<std::string> reasons(const RunInfo& info, const RunRecord& record, c
                                               info.ranks.size() == 1 ? "" : "s", winner.source)};
   if (&winner == &baseline) {
     why.push_back(fmt::format("The baseline, {}: no variant was shown to be faster in {} block{}.",
-                              baseline.experiment.label, record.blocks_done,
-                              record.blocks_done == 1 ? "" : "s"));
+                              baseline.experiment.label, record.blocks_done, record.blocks_done == 1 ? "" : "s"));
   } else {
     why.push_back(fmt::format("{}: {} tokens/s against the baseline, {} (95% interval over {} blocks).",
-                              winner.experiment.label, ratio_text(winner.against_baseline),
-                              baseline.experiment.label, winner.against_baseline.blocks));
+                              winner.experiment.label, ratio_text(winner.against_baseline), baseline.experiment.label,
+                              winner.against_baseline.blocks));
   }
   for (const Result& other : record.results) {
-    if (&other == &winner || &other == &baseline || find_baseline(record.results, other) != &baseline)
-      continue;
+    if (&other == &winner || &other == &baseline || find_baseline(record.results, other) != &baseline) continue;
     if (other.status != ResultStatus::done) continue;
-    why.push_back(
-        fmt::format("  {}: {}", other.experiment.label,
-                    other.same_work ? ratio_text(other.against_baseline) : "did not do the same work"));
+    why.push_back(fmt::format("  {}: {}", other.experiment.label,
+                              other.same_work ? ratio_text(other.against_baseline) : "did not do the same work"));
   }
   return why;
 }

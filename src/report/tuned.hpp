@@ -12,8 +12,7 @@ namespace mrb {
 // What to use for one workload.
 struct TunedConfig {
   std::string file;  // "tuned.yaml"; of further workloads "tuned-2.yaml" and so on
-  std::string
-      yaml;  // what --config accepts: the variant that won, with why, or the baseline when none is faster
+  std::string yaml;  // what --config accepts: the variant that won, with why, or the baseline when none is faster
 };
 
 // One for every workload whose baseline has run.

@@ -33,8 +33,8 @@ double student_tail(double t, double degrees) {
   const double a = degrees / 2, b = 0.5, x = degrees / (degrees + t * t);
   const double front =
       std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
-  const double incomplete = x < (a + 1) / (a + b + 2) ? front * beta_fraction(x, a, b) / a
-                                                      : 1 - front * beta_fraction(1 - x, b, a) / b;
+  const double incomplete =
+      x < (a + 1) / (a + b + 2) ? front * beta_fraction(x, a, b) / a : 1 - front * beta_fraction(1 - x, b, a) / b;
   return incomplete / 2;
 }
 

@@ -17,8 +17,7 @@ namespace {
 // The immediate: the tag above, the sender below.
 constexpr unsigned kRankBits = 12;
 constexpr std::uint32_t kRanksMax = 1u << kRankBits;
-constexpr std::uint32_t kTags =
-    1u << (32 - kRankBits);  // a tag comes round again long after its exchange has ended
+constexpr std::uint32_t kTags = 1u << (32 - kRankBits);  // a tag comes round again long after its exchange has ended
 
 std::uint32_t immediate_of(Tag tag, int sender) {
   return tag << kRankBits | static_cast<std::uint32_t>(sender);
@@ -47,10 +46,7 @@ class Waiter {
 }  // namespace
 
 Channel::Channel(Transport& transport, Bootstrap& bootstrap, double timeout_s)
-    : transport_(transport),
-      rank_(bootstrap.rank()),
-      size_(bootstrap.size()),
-      timeout_ns_(s_to_ns(timeout_s)) {
+    : transport_(transport), rank_(bootstrap.rank()), size_(bootstrap.size()), timeout_ns_(s_to_ns(timeout_s)) {
   if (static_cast<std::uint32_t>(size_) > kRanksMax) {
     throw Error(ErrorKind::config, fmt::format("{} ranks are more than a channel can tell apart", size_),
                 fmt::format("use at most {} ranks", kRanksMax));
@@ -91,11 +87,10 @@ void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, st
       ++traffic_.retries;
       poll();
       if (!waiter.again()) {
-        throw Error(
-            ErrorKind::timeout,
-            fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way",
-                        operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts()),
-            fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+        throw Error(ErrorKind::timeout,
+                    fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way",
+                                operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts()),
+                    fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
       }
     }
     ++traffic_.puts;
@@ -122,11 +117,10 @@ void Channel::wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, st
       std::string missing;
       for (int p = peer; p < size_; ++p) {
         if (arrived(p) >= expected(p)) continue;
-        missing += fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p,
-                               arrived(p), expected(p));
+        missing +=
+            fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p, arrived(p), expected(p));
       }
-      throw Error(ErrorKind::timeout,
-                  fmt::format("{}: waited {} s for {}", operation, ns_to_s(timeout_ns_), missing),
+      throw Error(ErrorKind::timeout, fmt::format("{}: waited {} s for {}", operation, ns_to_s(timeout_ns_), missing),
                   fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
     }
   }

@@ -57,9 +57,7 @@ void Collectives::sum(std::span<T> values) {
   const std::size_t slice_bytes = slice * sizeof(T);
   reserve(slice_bytes);
   const auto first = [&](std::size_t owner) { return std::min(owner * slice, values.size()); };
-  const auto count = [&](std::size_t owner) {
-    return std::min(values.size(), (owner + 1) * slice) - first(owner);
-  };
+  const auto count = [&](std::size_t owner) { return std::min(values.size(), (owner + 1) * slice) - first(owner); };
 
   const std::size_t stride = slice_capacity_bytes_;
   const std::size_t reduced_offset = kMaxSlotBytes + ranks * stride;
@@ -73,8 +71,8 @@ void Collectives::sum(std::span<T> values) {
     const std::size_t peer = (me + step) % ranks;
     const std::size_t place = kMaxSlotBytes + peer * stride;
     std::memcpy(send_.data() + place, values.data() + first(peer), count(peer) * sizeof(T));
-    channel_.put(static_cast<int>(peer), {send_region_, place},
-                 {receive_region_, received_offset + me * stride}, slice_bytes, scatter, "all_reduce");
+    channel_.put(static_cast<int>(peer), {send_region_, place}, {receive_region_, received_offset + me * stride},
+                 slice_bytes, scatter, "all_reduce");
   }
   channel_.wait_arrivals(scatter, expected, "all_reduce");
 

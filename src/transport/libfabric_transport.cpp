@@ -104,8 +104,7 @@ Libfabric::Libfabric(Bootstrap& bootstrap, const std::string& provider) : bootst
   require_known(provider);
   const bool one_host = share_a_host(bootstrap);
   if (provider == "shm" && !one_host) {
-    throw Error(ErrorKind::config,
-                "provider 'shm' reaches only ranks that share /dev/shm, and these ranks do not",
+    throw Error(ErrorKind::config, "provider 'shm' reaches only ranks that share /dev/shm, and these ranks do not",
                 "use transport.provider: tcp or efa");
   }
   run_on_all(bootstrap, [&] { open(provider, one_host); });
@@ -120,11 +119,10 @@ void Libfabric::open(const std::string& provider, bool one_host) {
   const fi_info& info = *domain_.info;
   addressing_ = RegionAddressing::from_mr_mode(static_cast<std::uint64_t>(info.domain_attr->mr_mode));
   if (info.domain_attr->cq_data_size < sizeof(Put::immediate)) {
-    throw Error(
-        ErrorKind::environment,
-        fmt::format("provider '{}' carries {} bytes with a write, and {} are needed",
-                    info.fabric_attr->prov_name, info.domain_attr->cq_data_size, sizeof(Put::immediate)),
-        "use another provider or version of libfabric");
+    throw Error(ErrorKind::environment,
+                fmt::format("provider '{}' carries {} bytes with a write, and {} are needed",
+                            info.fabric_attr->prov_name, info.domain_attr->cq_data_size, sizeof(Put::immediate)),
+                "use another provider or version of libfabric");
   }
   capabilities_.name = "libfabric";
   capabilities_.provider = info.fabric_attr->prov_name;
@@ -139,13 +137,12 @@ void Libfabric::open(const std::string& provider, bool one_host) {
 
 LibfabricObject<fid_mr> Libfabric::register_memory(std::span<std::byte> memory) {
   fid_mr* registration = nullptr;
-  const int code = fi_mr_reg(domain_.domain.get(), memory.data(), memory.size(), FI_WRITE | FI_REMOTE_WRITE,
-                             0, addressing_.requested_key(regions_.size()), 0, &registration, nullptr);
+  const int code = fi_mr_reg(domain_.domain.get(), memory.data(), memory.size(), FI_WRITE | FI_REMOTE_WRITE, 0,
+                             addressing_.requested_key(regions_.size()), 0, &registration, nullptr);
   if (code != 0) {
-    throw Error(
-        ErrorKind::environment,
-        fmt::format("fi_mr_reg of {} bytes failed with code {}: {}", memory.size(), code, fi_strerror(-code)),
-        "check the limit of locked memory (ulimit -l) and the memory limit of the container");
+    throw Error(ErrorKind::environment,
+                fmt::format("fi_mr_reg of {} bytes failed with code {}: {}", memory.size(), code, fi_strerror(-code)),
+                "check the limit of locked memory (ulimit -l) and the memory limit of the container");
   }
   return LibfabricObject<fid_mr>(registration);
 }
@@ -172,18 +169,17 @@ void Libfabric::withdraw(RegionId region) {
 bool Libfabric::try_put(const Put& put) {
   const Region& source = regions_.at(put.source_region);
   require_inside("source", put.source_region, source.mine.size(), put.source_offset_bytes, put.bytes);
-  const RegionAddress& target =
-      regions_.at(put.target_region).addresses.at(static_cast<std::size_t>(put.peer));
+  const RegionAddress& target = regions_.at(put.target_region).addresses.at(static_cast<std::size_t>(put.peer));
   require_inside("target", put.target_region, target.bytes, put.target_offset_bytes, put.bytes);
   if (free_operations_.empty()) return false;
 
   Operation& operation = *free_operations_.back();
   operation.peer = put.peer;
   void* descriptor = addressing_.local_descriptor ? fi_mr_desc(source.registration.get()) : nullptr;
-  const auto code = fi_writedata(endpoint_->endpoint(), source.mine.data() + put.source_offset_bytes,
-                                 put.bytes, descriptor, put.immediate, endpoint_->peer(put.peer),
-                                 addressing_.remote_address(target.base, put.target_offset_bytes), target.key,
-                                 &operation.context);
+  const auto code =
+      fi_writedata(endpoint_->endpoint(), source.mine.data() + put.source_offset_bytes, put.bytes, descriptor,
+                   put.immediate, endpoint_->peer(put.peer),
+                   addressing_.remote_address(target.base, put.target_offset_bytes), target.key, &operation.context);
   if (code == -FI_EAGAIN) return false;
   libfabric_call(code, fmt::format("fi_writedata of {} bytes to rank {}", put.bytes, put.peer));
   free_operations_.pop_back();
@@ -211,13 +207,13 @@ void Libfabric::throw_queue_error() {
   const char* words = fi_cq_strerror(endpoint_->queue(), event.prov_errno, event.err_data, nullptr, 0);
   const auto* operation = static_cast<const Operation*>(event.op_context);
   const bool is_own = operation >= operations_.data() && operation < operations_.data() + operations_.size();
-  throw Error(ErrorKind::environment,
-              fmt::format("{} failed: {} ({}); provider '{}' says {}: {}",
-                          is_own ? fmt::format("a put to rank {}", operation->peer) : "receiving a put",
-                          fi_strerror(event.err), event.err, capabilities_.provider, event.prov_errno,
-                          words ? words : "nothing"),
-              is_own ? fmt::format("look at rank {} first: it may have ended", operation->peer)
-                     : "look for a rank that has ended");
+  throw Error(
+      ErrorKind::environment,
+      fmt::format("{} failed: {} ({}); provider '{}' says {}: {}",
+                  is_own ? fmt::format("a put to rank {}", operation->peer) : "receiving a put", fi_strerror(event.err),
+                  event.err, capabilities_.provider, event.prov_errno, words ? words : "nothing"),
+      is_own ? fmt::format("look at rank {} first: it may have ended", operation->peer)
+             : "look for a rank that has ended");
 }
 
 }  // namespace

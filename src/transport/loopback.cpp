@@ -39,10 +39,9 @@ class Loopback final : public Transport {
       Address address;
       std::memcpy(&address, bytes.data(), sizeof address);
       if (address.process != mine.process) {
-        throw Error(
-            ErrorKind::config,
-            fmt::format("transport 'loopback' cannot reach {} ranks in other processes", gathered.size() - 1),
-            "use transport: mpi or libfabric, or ranks: 1");
+        throw Error(ErrorKind::config,
+                    fmt::format("transport 'loopback' cannot reach {} ranks in other processes", gathered.size() - 1),
+                    "use transport: mpi or libfabric, or ranks: 1");
       }
       peers_.push_back(address.mailbox);
     }
@@ -89,8 +88,8 @@ class Loopback final : public Transport {
   std::size_t pending_puts() const override { return 0; }
 
  private:
-  static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region,
-                           std::size_t offset, std::size_t bytes, std::string_view side) {
+  static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region, std::size_t offset,
+                           std::size_t bytes, std::string_view side) {
     require_inside(side, region, region < regions.size() ? regions[region].size() : 0, offset, bytes);
     return regions[region].data() + offset;
   }

@@ -71,8 +71,7 @@ std::string carriers() {
     for (const std::string_view kind : {"mca_pml_", "mca_mtl_", "mca_btl_"}) {
       const std::size_t at = line.find(kind);
       const std::size_t end = line.find(".so", at);
-      if (at != std::string::npos && end != std::string::npos)
-        loaded.insert(line.substr(at + 4, end - at - 4));
+      if (at != std::string::npos && end != std::string::npos) loaded.insert(line.substr(at + 4, end - at - 4));
     }
   }
   return loaded.empty() ? "MPI point-to-point" : fmt::format("{}", fmt::join(loaded, ", "));
@@ -117,8 +116,7 @@ class MpiTransport final : public Transport {
   MpiRequests headers_sending_;            // label: slot
   MpiRequests payloads_sending_;           // label: not used
 
-  std::array<MPI_Request, kReceives>
-      receives_;  // into messages_->in; a ring, in the order in which they match
+  std::array<MPI_Request, kReceives> receives_;  // into messages_->in; a ring, in the order in which they match
   std::size_t next_receive_ = 0;
   MpiRequests payloads_receiving_;  // label: immediate
 };
@@ -134,8 +132,7 @@ MpiTransport::MpiTransport(Bootstrap& bootstrap) : bootstrap_(bootstrap) {
   mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
   mpi_wait(request, kStartTimeout_s, "MPI_Comm_idup");
   mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  capabilities_ = {
-      .name = "mpi", .provider = carriers(), .library = mpi_library_name(), .put_bytes_max = kPutBytesMax};
+  capabilities_ = {.name = "mpi", .provider = carriers(), .library = mpi_library_name(), .put_bytes_max = kPutBytesMax};
   for (std::uint32_t slot = 0; slot < kHeadersMax; ++slot) free_slots_.push_back(slot);
   for (std::size_t slot = 0; slot < kReceives; ++slot) post_receive(slot);
 }
@@ -164,8 +161,7 @@ bool MpiTransport::let_go() {
       payloads_receiving_.take_done();
       int received = 0;
       mpi_call(MPI_Testall(kReceives, receives_.data(), &received, MPI_STATUSES_IGNORE), "MPI_Testall");
-      if (received && headers_sending_.size() + payloads_sending_.size() + payloads_receiving_.size() == 0)
-        return true;
+      if (received && headers_sending_.size() + payloads_sending_.size() + payloads_receiving_.size() == 0) return true;
       if (steady_now_ns() >= deadline_ns) return false;
       sched_yield();
     }
@@ -188,8 +184,7 @@ RegionId MpiTransport::expose(std::span<std::byte> memory) {
 bool MpiTransport::try_put(const Put& put) {
   const Region& source = regions_.at(put.source_region);
   require_inside("source", put.source_region, source.mine.size(), put.source_offset_bytes, put.bytes);
-  const std::size_t target_bytes =
-      regions_.at(put.target_region).bytes_of.at(static_cast<std::size_t>(put.peer));
+  const std::size_t target_bytes = regions_.at(put.target_region).bytes_of.at(static_cast<std::size_t>(put.peer));
   require_inside("target", put.target_region, target_bytes, put.target_offset_bytes, put.bytes);
   const bool is_long = put.bytes > kInlineBytesMax;
   if (free_slots_.empty() || (is_long && payloads_sending_.size() == kPayloadsMax)) return false;
@@ -200,8 +195,7 @@ bool MpiTransport::try_put(const Put& put) {
   message.header = {put.target_region, put.immediate, put.target_offset_bytes, put.bytes};
   const std::byte* bytes = source.mine.data() + put.source_offset_bytes;
   if (!is_long) std::memcpy(message.payload.data(), bytes, put.bytes);
-  headers_sending_.add(send(&message, sizeof(Header) + (is_long ? 0 : put.bytes), put.peer, kHeaderTag),
-                       slot);
+  headers_sending_.add(send(&message, sizeof(Header) + (is_long ? 0 : put.bytes), put.peer, kHeaderTag), slot);
   if (is_long) payloads_sending_.add(send(bytes, put.bytes, put.peer, kPayloadTag), 0);
   return true;
 }
@@ -244,9 +238,9 @@ MPI_Request MpiTransport::send(const void* bytes, std::size_t count, int peer, M
 }
 
 void MpiTransport::post_receive(std::size_t slot) {
-  mpi_call(MPI_Irecv(&messages_->in[slot], sizeof(Message), MPI_BYTE, MPI_ANY_SOURCE, kHeaderTag, ranks_,
-                     &receives_[slot]),
-           "MPI_Irecv");
+  mpi_call(
+      MPI_Irecv(&messages_->in[slot], sizeof(Message), MPI_BYTE, MPI_ANY_SOURCE, kHeaderTag, ranks_, &receives_[slot]),
+      "MPI_Irecv");
 }
 
 }  // namespace

@@ -4,8 +4,7 @@ namespace mrb {
 
 using TransportFactory = std::unique_ptr<Transport> (*)(Bootstrap&, const TransportOptions&);
 
-#define MRB_BACKEND(name) \
-  std::unique_ptr<Transport> make_##name##_transport(Bootstrap&, const TransportOptions&);
+#define MRB_BACKEND(name) std::unique_ptr<Transport> make_##name##_transport(Bootstrap&, const TransportOptions&);
 #define MRB_MISSING(name, needs)
 #include "transport_registry.inc"
 #undef MRB_BACKEND

@@ -75,8 +75,7 @@ TEST_CASE("a loss near zero is compared with a floor, for it is a sum that cance
 }
 
 TEST_CASE("other tokens are told, even where losses agree", "[bench]") {
-  std::vector<Result> results = {made_up_result("a", true, {1000, 1000}),
-                                 made_up_result("b", false, {500, 500})};
+  std::vector<Result> results = {made_up_result("a", true, {1000, 1000}), made_up_result("b", false, {500, 500})};
   results[1].launches[1].steps[1].token_checksum = 99;
   compare_results(results);
   CHECK(results[1].same_work);
@@ -84,10 +83,9 @@ TEST_CASE("other tokens are told, even where losses agree", "[bench]") {
 }
 
 TEST_CASE("the choice is the highest ratio among those shown to be faster", "[bench]") {
-  std::vector<Result> results = {made_up_result("a", true, {1000, 1000, 1000, 1000}),
-                                 made_up_result("steady", false, {800, 800, 800, 800}),
-                                 made_up_result("faster", false, {600, 600, 600, 600}),
-                                 made_up_result("erratic", false, {100, 100, 900, 900})};
+  std::vector<Result> results = {
+      made_up_result("a", true, {1000, 1000, 1000, 1000}), made_up_result("steady", false, {800, 800, 800, 800}),
+      made_up_result("faster", false, {600, 600, 600, 600}), made_up_result("erratic", false, {100, 100, 900, 900})};
   compare_results(results);
   CHECK(results[3].against_baseline.ratio > results[2].against_baseline.ratio);
   CHECK(results[3].against_baseline.verdict == Verdict::no_difference_shown);
@@ -113,8 +111,7 @@ TEST_CASE("each workload has its own baseline and its own choice", "[bench]") {
 }
 
 TEST_CASE("without its baseline a variant has a rate and no comparison", "[bench]") {
-  std::vector<Result> results = {made_up_result("a", true, {}),
-                                 made_up_result("b", false, {500, 500, 500, 500})};
+  std::vector<Result> results = {made_up_result("a", true, {}), made_up_result("b", false, {500, 500, 500, 500})};
   results[0].status = ResultStatus::failed;
   compare_results(results);
   CHECK(find_baseline(results, results[1]) == nullptr);

@@ -37,11 +37,10 @@ inline LaunchSample made_up_launch(int block, std::int64_t wall_ms, double loss 
 }
 
 // A variant of workload "w" that has run: each pair of times is one block.
-inline Result made_up_result(const std::string& dispatcher, bool is_baseline,
-                             const std::vector<std::int64_t>& wall_ms, double loss = 0.5) {
+inline Result made_up_result(const std::string& dispatcher, bool is_baseline, const std::vector<std::int64_t>& wall_ms,
+                             double loss = 0.5) {
   Result result{
-      .experiment = {
-          .id = dispatcher + "-id", .workload_id = "w", .label = dispatcher, .is_baseline = is_baseline}};
+      .experiment = {.id = dispatcher + "-id", .workload_id = "w", .label = dispatcher, .is_baseline = is_baseline}};
   result.experiment.config.ranks = 2;
   result.experiment.config.dispatcher.name = dispatcher;
   result.experiment.config.model = *find_model_preset("tiny");

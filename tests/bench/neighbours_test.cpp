@@ -8,13 +8,8 @@ using namespace mrb;
 
 namespace {
 
-Machine machine(const std::string& host, const std::string& cpus, int cores_allowed,
-                std::uint64_t memory_bytes = 0) {
-  return {.host = host,
-          .cores_online = 8,
-          .cores_allowed = cores_allowed,
-          .cpus = cpus,
-          .memory_bytes = memory_bytes};
+Machine machine(const std::string& host, const std::string& cpus, int cores_allowed, std::uint64_t memory_bytes = 0) {
+  return {.host = host, .cores_online = 8, .cores_allowed = cores_allowed, .cpus = cpus, .memory_bytes = memory_bytes};
 }
 
 }  // namespace

@@ -20,10 +20,9 @@ Settings settings(std::vector<std::string> sets) {
 }  // namespace
 
 TEST_CASE("every combination of methods is an experiment, and one is the baseline", "[bench]") {
-  const Plan plan =
-      make_plan(settings({"ranks=2", "dispatcher=alltoall,rank_dedup", "transport=mpi,libfabric",
-                          "transport.provider=shm", "baseline.dispatcher=rank_dedup"}),
-                {});
+  const Plan plan = make_plan(settings({"ranks=2", "dispatcher=alltoall,rank_dedup", "transport=mpi,libfabric",
+                                        "transport.provider=shm", "baseline.dispatcher=rank_dedup"}),
+                              {});
   std::vector<std::string> labels;
   for (const Experiment& experiment : plan.experiments) labels.push_back(experiment.label);
   CHECK(labels == std::vector<std::string>{"alltoall mpi", "alltoall libfabric/shm", "rank_dedup mpi",
@@ -72,9 +71,7 @@ TEST_CASE("a block is every experiment in some order, and then its mirror image"
 
 TEST_CASE("the order of launches is the seed's", "[bench]") {
   const auto blocks = [](const char* seed) {
-    return make_plan(settings({"compute.threads=1,2,3", "measure.blocks=20", std::string("seed=") + seed}),
-                     {})
-        .blocks;
+    return make_plan(settings({"compute.threads=1,2,3", "measure.blocks=20", std::string("seed=") + seed}), {}).blocks;
   };
   CHECK(blocks("1") == blocks("1"));
   CHECK(blocks("1") != blocks("2"));
@@ -90,9 +87,8 @@ TEST_CASE("what cannot run is skipped with its reason, and another baseline is a
 }
 
 TEST_CASE("nothing that can run is an error with every reason", "[bench]") {
-  CHECK_THROWS_WITH(
-      make_plan(settings({"ranks=2", "transport=loopback"}), {}),
-      contains("'loopback' stays within one process, and there are 2 ranks") && contains("fix: "));
+  CHECK_THROWS_WITH(make_plan(settings({"ranks=2", "transport=loopback"}), {}),
+                    contains("'loopback' stays within one process, and there are 2 ranks") && contains("fix: "));
 }
 
 TEST_CASE("memory is weights, cache and activations", "[bench]") {

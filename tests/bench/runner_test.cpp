@@ -44,8 +44,7 @@ struct Watched {
 };
 
 // Runs on one rank; every reading of the clock moves it by `tick_ns`. `interrupted` counts how often it was asked.
-Watched run_alone(const Plan& plan, std::int64_t tick_ns = 1000,
-                  const std::function<bool(int)>& interrupted = {}) {
+Watched run_alone(const Plan& plan, std::int64_t tick_ns = 1000, const std::function<bool(int)>& interrupted = {}) {
   const auto bootstrap = make_bootstrap("solo", {});
   const test::FakeClock clock(tick_ns);
   Watched watched;
@@ -98,8 +97,7 @@ TEST_CASE("steps are counted, and their time adds up", "[bench]") {
 }
 
 TEST_CASE("every launch of a workload computes the same", "[bench]") {
-  const Watched watched =
-      run_alone(make_plan(tiny_settings({"dispatcher=reference,alltoall,rank_dedup"}), {}));
+  const Watched watched = run_alone(make_plan(tiny_settings({"dispatcher=reference,alltoall,rank_dedup"}), {}));
   for (const Result& result : watched.record.results) {
     CHECK(result.same_work);
     CHECK(result.same_tokens);
@@ -140,8 +138,7 @@ TEST_CASE("a run in which everything fails says so", "[bench]") {
 
 TEST_CASE("an interrupted run keeps its whole launches and no part of one", "[bench]") {
   // Asked before each step: 1 step and once more in the rehearsal, 3 in the first launch; then in the middle of the next.
-  const Watched watched =
-      run_alone(make_plan(tiny_settings({}), {}), 1000, [](int asked) { return asked >= 6; });
+  const Watched watched = run_alone(make_plan(tiny_settings({}), {}), 1000, [](int asked) { return asked >= 6; });
   CHECK(watched.record.status == "interrupted");
   CHECK(watched.record.launches_done == 1);
   CHECK(watched.record.blocks_done == 0);
@@ -168,8 +165,7 @@ TEST_CASE("no block begins after the time limit", "[bench]") {
              contains("the time limit of 900 s ended the run after") && contains("of 5 blocks"));
 }
 
-TEST_CASE("of several ranks the first has the samples, with the slowest and the fastest of each phase",
-          "[bench]") {
+TEST_CASE("of several ranks the first has the samples, with the slowest and the fastest of each phase", "[bench]") {
   // As threads of one process, which loopback can connect; the plan would skip it for processes.
   Plan plan = make_plan(tiny_settings({"dispatcher=alltoall,rank_dedup"}), {});
   for (Experiment& experiment : plan.experiments) experiment.config.ranks = 2;

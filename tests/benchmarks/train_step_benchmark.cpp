@@ -39,8 +39,7 @@ class TrainingStep {
   explicit TrainingStep(const std::string& dtype)
       : shape_(mrb::find_model_preset("small").value()),
         solo_(shape_, {.dtype = dtype}, clock_),
-        batch_(mrb::test::batch_of(
-            mrb::test::draw_sequences(1, shape_.vocab, std::vector<int>(kSequences, kTokens)))),
+        batch_(mrb::test::batch_of(mrb::test::draw_sequences(1, shape_.vocab, std::vector<int>(kSequences, kTokens)))),
         dlog_probs_(batch_.scored.rows.size(), -1.0f / static_cast<float>(batch_.scored.rows.size())),
         first_moments_(*solo_.rank.compute, 1, count()),
         second_moments_(*solo_.rank.compute, 1, count()) {
@@ -75,9 +74,8 @@ class TrainingStep {
     mrb::Parameters& parameters = solo_.policy.parameters();
     const auto values = static_cast<std::size_t>(count());
     solo_.rank.compute->operations().optimizer.adamw(
-        {.learning_rate = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = ++steps_},
-        parameters.weights(), parameters.gradients(), {first_moments_.data(), values},
-        {second_moments_.data(), values});
+        {.learning_rate = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = ++steps_}, parameters.weights(),
+        parameters.gradients(), {first_moments_.data(), values}, {second_moments_.data(), values});
     const mrb::PhaseClock::Scope sync(solo_.rank.phases, "weight_sync");
     solo_.policy.publish_weights();
   }

@@ -70,8 +70,7 @@ TEST_CASE("a flag is stronger than --set, the environment and the file", "[cli]"
   const std::string show = "config show " + file.path();
   CHECK_THAT(run_binary(show).out, contains("seed: 1"));
   CHECK_THAT(run_binary(show, "MRB_SEED=2").out, contains("seed: 2") && contains("# MRB_SEED"));
-  CHECK_THAT(run_binary(show + " --set seed=3", "MRB_SEED=2").out,
-             contains("seed: 3") && contains("# --set seed"));
+  CHECK_THAT(run_binary(show + " --set seed=3", "MRB_SEED=2").out, contains("seed: 3") && contains("# --set seed"));
   CHECK_THAT(run_binary(show + " --set seed=3 --seed 4", "MRB_SEED=2").out,
              contains("seed: 4") && contains("# --seed"));
 }
@@ -98,10 +97,8 @@ TEST_CASE("list tells what is in this build", "[cli]") {
   CHECK(std::regex_search(finished.out, std::regex("alltoall +on\n")));
   CHECK(std::regex_search(finished.out, std::regex("loopback +on\n")));
   CHECK(std::regex_search(finished.out, std::regex("tiny +0.90 M weights")));
-  for (const char* name :
-       {"mpi", "libfabric", "cuda", "nccl"}) {  // a library is loaded, or there is a way to get it
-    CHECK(std::regex_search(finished.out,
-                            std::regex(std::string(name) + " +(built with .*loaded|off .*-DMRB_WITH_)")));
+  for (const char* name : {"mpi", "libfabric", "cuda", "nccl"}) {  // a library is loaded, or there is a way to get it
+    CHECK(std::regex_search(finished.out, std::regex(std::string(name) + " +(built with .*loaded|off .*-DMRB_WITH_)")));
   }
   const Finished one = run_binary("list dispatchers");
   CHECK_THAT(one.out, contains("rank_dedup") && !contains("loopback"));

@@ -33,8 +33,8 @@ std::string only_folder(const std::string& results) {
 TEST_CASE("a whole experiment on one rank leaves a folder that can be run again", "[cli]") {
   const TemporaryFolder folder;
   const std::string results = folder.path() + "/results";
-  const Finished finished = run_binary(
-      "run " + kTiny + "--measure-blocks 2 --dispatcher alltoall,rank_dedup --output-dir " + results);
+  const Finished finished =
+      run_binary("run " + kTiny + "--measure-blocks 2 --dispatcher alltoall,rank_dedup --output-dir " + results);
   INFO(finished.err);
   REQUIRE(finished.exit_code == 0);
   CHECK_THAT(finished.out,
@@ -58,33 +58,28 @@ TEST_CASE("a whole experiment on one rank leaves a folder that can be run again"
     CHECK(one["loss"] == other["loss"]);
     CHECK(one["token_checksum"] == other["token_checksum"]);
   }
-  CHECK(
-      run_binary("run --config " + run + "/tuned.yaml --output-dir " + folder.path() + "/tuned").exit_code ==
-      0);
+  CHECK(run_binary("run --config " + run + "/tuned.yaml --output-dir " + folder.path() + "/tuned").exit_code == 0);
 }
 
 TEST_CASE("a folder that cannot be made is found before anything runs", "[cli]") {
   const TemporaryFile file("in the way");
   const Finished finished = run_binary("run " + kTiny + "--output-dir " + file.path());
   CHECK(finished.exit_code == 5);
-  CHECK_THAT(finished.err,
-             contains("cannot be made") && contains("fix: set output.dir") && !contains("rehearsed"));
+  CHECK_THAT(finished.err, contains("cannot be made") && contains("fix: set output.dir") && !contains("rehearsed"));
 }
 
 TEST_CASE("a dry run prints the plan and makes nothing", "[cli]") {
   const TemporaryFolder folder;
-  const Finished finished = run_binary(
-      "run --dry-run --dispatcher alltoall,reference --ranks 2 --transport loopback,mpi --output-dir " +
-      folder.path() + "/results");
+  const Finished finished =
+      run_binary("run --dry-run --dispatcher alltoall,reference --ranks 2 --transport loopback,mpi --output-dir " +
+                 folder.path() + "/results");
   if (finished.exit_code == 2) {  // a build without MPI refuses the transport by name
     CHECK_THAT(finished.err, contains("-DMRB_WITH_MPI=ON"));
     return;
   }
   CHECK(finished.exit_code == 0);
-  CHECK_THAT(finished.out,
-             contains("skipped: transport 'loopback' stays within one process, and there are 2 ranks"));
-  CHECK_THAT(finished.out,
-             contains("skipped: dispatcher 'reference' works within one rank, and there are 2"));
+  CHECK_THAT(finished.out, contains("skipped: transport 'loopback' stays within one process, and there are 2 ranks"));
+  CHECK_THAT(finished.out, contains("skipped: dispatcher 'reference' works within one rank, and there are 2"));
   CHECK_THAT(finished.out, contains("block 1: [alltoall mpi] [alltoall mpi]\n"));
   CHECK_THAT(finished.out, contains("starts mpirun -np 2 "));
   CHECK_FALSE(std::filesystem::exists(folder.path() + "/results"));

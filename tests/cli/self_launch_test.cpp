@@ -21,8 +21,7 @@ TEST_CASE("ranks are started with the same arguments", "[cli]") {
   CHECK(command[0] == "mpirun");
   CHECK(command[1] == "-np");
   CHECK(command[2] == "4");
-  CHECK(std::vector<std::string>(command.end() - 3, command.end()) ==
-        std::vector<std::string>{"run", "--ranks", "4"});
+  CHECK(std::vector<std::string>(command.end() - 3, command.end()) == std::vector<std::string>{"run", "--ranks", "4"});
 }
 
 TEST_CASE("only root is allowed to be root", "[cli]") {

@@ -41,8 +41,8 @@ TEST_CASE("what fails on one rank fails on all, and says on which", "[cluster]")
   });
   for (const auto& outcome : found) {
     CHECK(outcome.kind == ErrorKind::environment);
-    CHECK_THAT(outcome.text, test::contains("rank 1 of 3 (") &&
-                                 test::contains("): no such device: efa_0\n  fix: ask for it"));
+    CHECK_THAT(outcome.text,
+               test::contains("rank 1 of 3 (") && test::contains("): no such device: efa_0\n  fix: ask for it"));
   }
 }
 
@@ -53,8 +53,8 @@ TEST_CASE("of several failures the lowest rank's is told, with the ranks that fa
   });
   for (const auto& outcome : found) {
     CHECK(outcome.kind == ErrorKind::timeout);
-    CHECK_THAT(outcome.text, test::contains("ranks 2, 3 of 4, first rank 2 (") &&
-                                 test::contains("two\n  fix: b") && !test::contains("three"));
+    CHECK_THAT(outcome.text, test::contains("ranks 2, 3 of 4, first rank 2 (") && test::contains("two\n  fix: b") &&
+                                 !test::contains("three"));
   }
 }
 

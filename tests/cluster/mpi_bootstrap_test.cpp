@@ -14,12 +14,10 @@ TEST_CASE("ranks of mpirun gather bytes of any length, by rank", "[cluster]") {
       const auto length = [&](int rank) { return static_cast<std::size_t>(rank) * round; };
       const std::vector<std::byte> mine(length(bootstrap.rank()), static_cast<std::byte>(bootstrap.rank()));
       const auto all = bootstrap.all_gather(mine);
-      if (all.size() != static_cast<std::size_t>(bootstrap.size()))
-        throw std::runtime_error("ranks are missing");
+      if (all.size() != static_cast<std::size_t>(bootstrap.size())) throw std::runtime_error("ranks are missing");
       for (int rank = 0; rank < bootstrap.size(); ++rank) {
         const std::vector<std::byte> theirs(length(rank), static_cast<std::byte>(rank));
-        if (all[static_cast<std::size_t>(rank)] != theirs)
-          throw std::runtime_error("another rank's bytes are wrong");
+        if (all[static_cast<std::size_t>(rank)] != theirs) throw std::runtime_error("another rank's bytes are wrong");
       }
     }
   });
@@ -29,8 +27,7 @@ TEST_CASE("the largest value of all ranks is known to all", "[cluster]") {
   test::on_all_ranks([](Bootstrap& bootstrap) {
     const std::int64_t big = std::int64_t{1} << 40;
     if (bootstrap.max(-big - bootstrap.rank()) != -big) throw std::runtime_error("negative values");
-    if (bootstrap.max(big + bootstrap.rank()) != big + bootstrap.size() - 1)
-      throw std::runtime_error("large values");
+    if (bootstrap.max(big + bootstrap.rank()) != big + bootstrap.size() - 1) throw std::runtime_error("large values");
   });
 }
 

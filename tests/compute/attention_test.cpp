@@ -2,8 +2,8 @@
 #include "compute/attention.hpp"
 
 #include "compute/matrices.hpp"
-#include "model/numbers.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 
@@ -32,8 +32,7 @@ Attended plain(const Numbers& qkv, const std::vector<std::int32_t>& offsets, Hea
       for (int h = 0; h < shape.heads; ++h) {
         const int kv_head = h * shape.kv_heads / shape.heads;
         const auto at = [&](std::int64_t t, int first, int d) { return double{qkv.at(t, first + d)}; };
-        const int q = h * shape.head_dim, k = shape.q_width() + kv_head * shape.head_dim,
-                  v = k + shape.kv_width();
+        const int q = h * shape.head_dim, k = shape.q_width() + kv_head * shape.head_dim, v = k + shape.kv_width();
         double sum = 0;
         std::vector<double> value(static_cast<std::size_t>(shape.head_dim));
         for (std::int64_t t = offsets[s]; t <= row; ++t) {
@@ -96,8 +95,7 @@ TEST_CASE("attention's gradients are the slopes of its output", "[compute]") {
     return dot(out.values, dout.values);
   };
   loss();
-  attention.ops.attend_backward(dout.view(), qkv.view(), out.view(), log_sum.data(), offsets, shape,
-                                dqkv.view());
+  attention.ops.attend_backward(dout.view(), qkv.view(), out.view(), log_sum.data(), offsets, shape, dqkv.view());
   CHECK(relative_distance(dqkv.values, slopes(qkv.values, loss)) < kSlopeDistanceMax);
 }
 
@@ -148,8 +146,7 @@ TEST_CASE("decoding a token gives the last row of attention, and stores its key 
       std::copy_n(row, kv, keys[s].view().row(t));
       std::copy_n(row + kv, kv, values[s].view().row(t));
     }
-    std::copy_n(qkv.view().row(offsets[s + 1] - 1), qkv.columns,
-                last.view().row(static_cast<std::int64_t>(s)));
+    std::copy_n(qkv.view().row(offsets[s + 1] - 1), qkv.columns, last.view().row(static_cast<std::int64_t>(s)));
     slots.push_back({keys[s].data(), values[s].data(), tokens});
   }
   attention.ops.decode(last.view(), slots, kShape, decoded.view());
@@ -158,8 +155,8 @@ TEST_CASE("decoding a token gives the last row of attention, and stores its key 
     INFO("sequence " << s);
     const std::int64_t end = offsets[s + 1] - 1, row = static_cast<std::int64_t>(s);
     const auto width = static_cast<std::size_t>(kShape.q_width());
-    CHECK(relative_distance(std::span(decoded.view().row(row), width),
-                            std::span(out.view().row(end), width)) < kDistanceMax);
+    CHECK(relative_distance(std::span(decoded.view().row(row), width), std::span(out.view().row(end), width)) <
+          kDistanceMax);
     CHECK(keys[s].at(slots[s].tokens - 1, 3) == qkv.at(end, kShape.q_width() + 3));
     CHECK(values[s].at(slots[s].tokens - 1, 3) == qkv.at(end, kShape.q_width() + kv + 3));
   }

@@ -3,8 +3,8 @@
 
 #include "compute/cpu/vector_exp.hpp"
 #include "compute/matrices.hpp"
-#include "model/numbers.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 
@@ -57,8 +57,7 @@ TEST_CASE("rms_norm divides by the root of the mean square", "[compute]") {
 
 TEST_CASE("rms_norm's gradients are the slopes of its output", "[compute]") {
   Layers layers;
-  Numbers x = draw(1, 5, 70),
-          gain = draw(2, 1, 70);  // more columns than 64, which the gain's gradient takes at once
+  Numbers x = draw(1, 5, 70), gain = draw(2, 1, 70);  // more columns than 64, which the gain's gradient takes at once
   const Numbers dy = draw(3, 5, 70);
   Numbers y(5, 70), inverse_rms(1, 5), dx(5, 70, NAN), dgain(1, 70, 1);
   const auto loss = [&] {
@@ -66,8 +65,8 @@ TEST_CASE("rms_norm's gradients are the slopes of its output", "[compute]") {
     return dot(y.values, dy.values);
   };
   loss();
-  layers.ops.rms_norm_backward(dy.view(), x.view(), gain.data(), inverse_rms.data(), dx.view(),
-                               Store::replace, dgain.data());
+  layers.ops.rms_norm_backward(dy.view(), x.view(), gain.data(), inverse_rms.data(), dx.view(), Store::replace,
+                               dgain.data());
   Numbers added(5, 70, 3), ignored(1, 70);
   layers.ops.rms_norm_backward(dy.view(), x.view(), gain.data(), inverse_rms.data(), added.view(), Store::add,
                                ignored.data());
@@ -104,8 +103,7 @@ TEST_CASE("swiglu's gradients are the slopes of its output, with and without a s
       layers.ops.swiglu(gate_up.view(), factors, y.view());
       return dot(y.values, dy.values);
     };
-    layers.ops.swiglu_backward(dy.view(), gate_up.view(), factors, dgate_up.view(),
-                               factors ? dscale.data() : nullptr);
+    layers.ops.swiglu_backward(dy.view(), gate_up.view(), factors, dgate_up.view(), factors ? dscale.data() : nullptr);
     CHECK(relative_distance(dgate_up.values, slopes(gate_up.values, loss)) < kSlopeDistanceMax);
     if (factors) CHECK(relative_distance(dscale.values, slopes(scale.values, loss)) < kSlopeDistanceMax);
   }

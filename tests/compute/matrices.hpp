@@ -14,16 +14,12 @@ namespace mrb::test {
 // A matrix that owns its numbers.
 struct Numbers {
   Numbers(std::int64_t row_count, std::int64_t column_count, float value = 0)
-      : rows(row_count),
-        columns(column_count),
-        values(static_cast<std::size_t>(row_count * column_count), value) {}
+      : rows(row_count), columns(column_count), values(static_cast<std::size_t>(row_count * column_count), value) {}
 
   Matrix view() { return {values.data(), rows, columns}; }
   ConstMatrix view() const { return {values.data(), rows, columns}; }
   float* data() { return values.data(); }
-  float& at(std::int64_t row, std::int64_t column) {
-    return values[static_cast<std::size_t>(row * columns + column)];
-  }
+  float& at(std::int64_t row, std::int64_t column) { return values[static_cast<std::size_t>(row * columns + column)]; }
   float at(std::int64_t row, std::int64_t column) const {
     return values[static_cast<std::size_t>(row * columns + column)];
   }
@@ -61,8 +57,7 @@ std::vector<float> slopes(std::vector<float>& values, const Loss& loss) {
       value = start;
       return here;
     };
-    const double slope =
-        (8 * (at(kStep) - at(-kStep)) - (at(2 * kStep) - at(-2 * kStep))) / (12 * double{kStep});
+    const double slope = (8 * (at(kStep) - at(-kStep)) - (at(2 * kStep) - at(-2 * kStep))) / (12 * double{kStep});
     result.push_back(static_cast<float>(slope));
   }
   return result;

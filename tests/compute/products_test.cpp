@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "compute/matrices.hpp"
-#include "model/numbers.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 
@@ -50,8 +50,7 @@ struct Case {
     for_each_row([&](std::int64_t row, std::int64_t weight) {
       for (std::int64_t o = 0; o < out; ++o) {
         y.push_back(0);
-        for (std::int64_t i = 0; i < in; ++i)
-          y.back() += double{x.at(row, i)} * double{weights.at(weight + o, i)};
+        for (std::int64_t i = 0; i < in; ++i) y.back() += double{x.at(row, i)} * double{weights.at(weight + o, i)};
       }
     });
     return y;
@@ -98,8 +97,7 @@ std::vector<Case> cases() {
 
 // The products of `ops` on this case, against the loops.
 void check(ProductOps& ops, const Case& c) {
-  INFO("rows of group 0: " << c.rows_of[0] << ", groups " << c.groups() << ", out " << c.out << ", in "
-                           << c.in);
+  INFO("rows of group 0: " << c.rows_of[0] << ", groups " << c.groups() << ", out " << c.out << ", in " << c.in);
   const auto packed = ops.pack(c.weights.view(), c.groups());
   const auto close = [](const Numbers& actual, const std::vector<double>& expected) {
     return expected.empty() || relative_distance(actual.values, expected) < kDistanceMax;

@@ -2,8 +2,8 @@
 #include "compute/router.hpp"
 
 #include "compute/matrices.hpp"
-#include "model/numbers.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 
@@ -19,14 +19,14 @@ struct Routed {
   }
 
   void run() {
-    compute->operations().router.route(logits.view(), static_cast<int>(weights.columns), probabilities.view(),
-                                       ids, weights.view());
+    compute->operations().router.route(logits.view(), static_cast<int>(weights.columns), probabilities.view(), ids,
+                                       weights.view());
   }
 
   std::vector<float> backward(const Numbers& dweights, std::span<const float> balance) {
     Numbers dlogits(logits.rows, logits.columns, NAN);
-    compute->operations().router.route_backward(dweights.view(), probabilities.view(), ids, weights.view(),
-                                                balance, dlogits.view());
+    compute->operations().router.route_backward(dweights.view(), probabilities.view(), ids, weights.view(), balance,
+                                                dlogits.view());
     return dlogits.values;
   }
 
@@ -45,8 +45,7 @@ Numbers row_of(std::vector<float> values) {
 
 }  // namespace
 
-TEST_CASE("probabilities are the softmax of the logits, and gates those chosen divided by their sum",
-          "[compute]") {
+TEST_CASE("probabilities are the softmax of the logits, and gates those chosen divided by their sum", "[compute]") {
   const Routed routed(row_of({1, 0.5f, -0.5f, 0}), 2);
   const double expected[] = {0.455054234, 0.276004345, 0.101536324, 0.167405097};
   for (int e = 0; e < 4; ++e) CHECK(routed.probabilities.at(0, e) == Approx(expected[e]).epsilon(1e-6));

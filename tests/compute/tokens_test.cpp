@@ -4,8 +4,8 @@
 #include <array>
 
 #include "compute/matrices.hpp"
-#include "model/numbers.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 

@@ -35,16 +35,16 @@ TEST_CASE("the product of lists has every combination once, last key fastest, an
     INFO(i);
     const Point& point = points[i];
     CHECK(point.workload == Axes{{"grpo.prompts", i < 4 ? "2" : "4"}});
-    CHECK(point.method == Axes{{"dispatcher", i % 4 < 2 ? "alltoall" : "rank_dedup"},
-                               {"transport", i % 2 < 1 ? "mpi" : "loopback"}});
+    CHECK(point.method ==
+          Axes{{"dispatcher", i % 4 < 2 ? "alltoall" : "rank_dedup"}, {"transport", i % 2 < 1 ? "mpi" : "loopback"}});
     CHECK(point.config.grpo.prompts == (i < 4 ? 2 : 4));
     CHECK(point.is_baseline == (i % 4 == 2));
   }
 }
 
 TEST_CASE("points that differ in a key without meaning are one point", "[config]") {
-  const auto points = expand(load_any(
-      "transport: {name: [mpi, libfabric], provider: [tcp, shm]}\nbaseline: {transport.provider: shm}\n"));
+  const auto points = expand(
+      load_any("transport: {name: [mpi, libfabric], provider: [tcp, shm]}\nbaseline: {transport.provider: shm}\n"));
   REQUIRE(points.size() == 3);
   CHECK(points[0].method == Axes{{"transport", "mpi"}});
   CHECK(points[0].config.transport.provider.empty());

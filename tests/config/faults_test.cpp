@@ -58,8 +58,8 @@ TEST_CASE("text is shown without what would disturb a terminal", "[config]") {
 TEST_CASE("printable text is UTF-8 without control characters", "[config]") {
   for (const char* text : {"", "results/one", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
     CHECK(is_printable(text));
-  for (const char* text : {"\n", "\x7f", "\xc2\x85", "\xff", "\xc3", "\xc0\xaf", "\xe0\x80\xaf",
-                           "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+  for (const char* text :
+       {"\n", "\x7f", "\xc2\x85", "\xff", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
     CHECK_FALSE(is_printable(text));
   }
 }

@@ -42,8 +42,7 @@ TEST_CASE("setting a field changes it and nothing else", "[config]") {
     if (field.key == "model") continue;  // changes the whole shape
     INFO(field.key);
     std::string other;
-    for (const char* text :
-         {"3", "9", "0.5", "true", "false", "grpo_population", "sequence_mean", "bf16", "shm"}) {
+    for (const char* text : {"3", "9", "0.5", "true", "false", "grpo_population", "sequence_mean", "bf16", "shm"}) {
       const auto value = field.canonical(text);
       if (value && *value != field.get(defaults)) other = *value;
     }
@@ -66,8 +65,7 @@ TEST_CASE("numbers have one spelling", "[config]") {
   CHECK(spelt("grpo.clip_low", "0.50") == "0.5");
   CHECK(spelt("grpo.clip_low", "-0.0") == "0");
   CHECK(spelt("optimizer.eps", "0.00000001") == "1.0e-08");  // a number to YAML 1.1 too
-  for (const char* text :
-       {"", "1.5", "0", "-1", "1048577", "99999999999999999999", "1e3", "0x10", "1 ", "+1", "one"}) {
+  for (const char* text : {"", "1.5", "0", "-1", "1048577", "99999999999999999999", "1e3", "0x10", "1 ", "+1", "one"}) {
     CHECK(spelt("grpo.prompts", text) == "refused");
   }
   for (const char* text : {"nan", "inf", "1e999", "-0.1", "1.1", ".", "0,5"})
@@ -82,8 +80,7 @@ TEST_CASE("texts are what a terminal, YAML and JSON can carry", "[config]") {
   const Field& dir = *find_field("output.dir");
   CHECK(dir.canonical("my results, gr\xc3\xbc\xc3\x9f") == "my results, gr\xc3\xbc\xc3\x9f");
   CHECK(dir.canonical(std::string(4096, 'x')));
-  for (const std::string& text :
-       {std::string(), std::string(4097, 'x'), std::string("a\nb"), std::string("\xff")}) {
+  for (const std::string& text : {std::string(), std::string(4097, 'x'), std::string("a\nb"), std::string("\xff")}) {
     CHECK_FALSE(dir.canonical(text));
   }
   const Field& dispatcher = *find_field("dispatcher");

@@ -32,8 +32,7 @@ TEST_CASE("a range multiplies or adds", "[config]") {
 }
 
 TEST_CASE("what only looks like a range is one value", "[config]") {
-  for (const char* text :
-       {"", "5", "1-8", "qwen3-30b-a3b", "1e-3", "-1-8*2", "1-8*x", "1-8*2+3", "1234567890-2*2"}) {
+  for (const char* text : {"", "5", "1-8", "qwen3-30b-a3b", "1e-3", "-1-8*2", "1-8*x", "1-8*2+3", "1234567890-2*2"}) {
     CHECK(values(text) == Values{text});
   }
 }

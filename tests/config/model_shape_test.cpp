@@ -45,8 +45,7 @@ TEST_CASE("the presets have the published models' parameters", "[config]") {
     CHECK(billions(count.total) == Approx(model.total).margin(model.total > 1000 ? 0.05 : 0.00501));
     CHECK(billions(count.active) == Approx(model.active).margin(0.00501));
     CHECK(billions(count.active - count.embedding) == Approx(model.active_without_input).margin(0.00501));
-    CHECK(billions(count.active - count.embedding - count.head) ==
-          Approx(model.active_without_either).margin(0.00501));
+    CHECK(billions(count.active - count.embedding - count.head) == Approx(model.active_without_either).margin(0.00501));
     CHECK(static_cast<double>(count.experts) / static_cast<double>(count.total) ==
           Approx(model.expert_share).margin(0.000501));
     CHECK(kv_bytes_per_token(preset(model.name), 2) == model.kv_bytes);

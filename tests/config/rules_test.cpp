@@ -8,12 +8,9 @@ using mrb::test::fault;
 using mrb::test::fault_any;
 
 TEST_CASE("experts fit tokens and ranks", "[config]") {
-  CHECK(fault("model: {top_k: 9}") ==
-        "FILE:1:16: top_k is 9, and there are 8 experts\n  fix: use a top_k of 1 to 8");
-  CHECK(fault("model: {experts: 1}") ==
-        "FILE:1:18: top_k is 2, and there are 1 experts\n  fix: use a top_k of 1 to 1");
-  CHECK(fault("ranks: 3") ==
-        "FILE:1:8: 8 experts do not divide over 3 ranks\n  fix: use one of: 1, 2, 4, 8 ranks");
+  CHECK(fault("model: {top_k: 9}") == "FILE:1:16: top_k is 9, and there are 8 experts\n  fix: use a top_k of 1 to 8");
+  CHECK(fault("model: {experts: 1}") == "FILE:1:18: top_k is 2, and there are 1 experts\n  fix: use a top_k of 1 to 1");
+  CHECK(fault("ranks: 3") == "FILE:1:8: 8 experts do not divide over 3 ranks\n  fix: use one of: 1, 2, 4, 8 ranks");
   CHECK_THAT(fault("ranks: 16"), contains("8 experts do not divide over 16 ranks"));
   CHECK_THAT(fault("ranks: 4\nmodel: {experts: 6}"), contains("fix: use one of: 1, 2, 3, 6 ranks"));
 }
@@ -26,8 +23,7 @@ TEST_CASE("layers and heads fit each other", "[config]") {
         "FILE:1:19: head_dim is 31, and rotary positions turn pairs\n  fix: make it even: 30 or 32");
   CHECK_THAT(
       fault("model: {dense_layers: 2, dense_ff: 8}"),
-      contains(
-          "2 of 2 layers are dense, and at least one must have experts\n  fix: use dense_layers of 0 to 1"));
+      contains("2 of 2 layers are dense, and at least one must have experts\n  fix: use dense_layers of 0 to 1"));
   CHECK_THAT(fault("model: {layers: 1, dense_layers: 1, dense_ff: 8}"),
              contains("fix: use dense_layers of 0, or more layers"));
   CHECK(fault("model: {dense_layers: 1}") ==
@@ -50,10 +46,9 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
 }
 
 TEST_CASE("what can only be planned is not run, and can be looked at", "[config]") {
-  CHECK(
-      fault("model: deepseek-v3") ==
-      "FILE:1:8: model 'deepseek-v3' has mla attention, which cannot be run here; its shape is for planning\n"
-      "  fix: use a model with grouped-query attention, such as small or qwen3-30b-a3b");
+  CHECK(fault("model: deepseek-v3") ==
+        "FILE:1:8: model 'deepseek-v3' has mla attention, which cannot be run here; its shape is for planning\n"
+        "  fix: use a model with grouped-query attention, such as small or qwen3-30b-a3b");
   CHECK_THAT(fault("model: minimax-m1"), contains("has lightning attention"));
   CHECK(fault_any("transport: libfabric") ==
         "FILE:1:12: transport 'libfabric' needs a provider, and there is no default\n"
@@ -68,8 +63,7 @@ TEST_CASE("each pair of a list that does not fit is a fault", "[config]") {
 }
 
 TEST_CASE("a rule is not judged by a value that stands in for a wrong one", "[config]") {
-  CHECK_THAT(fault("model: {name: qwen3, top_k: 16}"),
-             contains("'model' cannot be 'qwen3'") && !contains("experts"));
+  CHECK_THAT(fault("model: {name: qwen3, top_k: 16}"), contains("'model' cannot be 'qwen3'") && !contains("experts"));
   CHECK_THAT(fault("model: {experts: many, top_k: 16}"),
              contains("'model.experts' cannot be 'many'") && !contains("top_k is"));
   CHECK_THAT(fault("model: {experts: many, head_dim: 3}"), contains("2 faults") && contains("head_dim is 3"));

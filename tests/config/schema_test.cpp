@@ -17,8 +17,8 @@ Json keys_of(const Json& section) {
 int leaves(const Json& properties) {
   int count = 0;
   for (const auto& [key, schema] : properties.items()) {
-    const bool is_section = schema.contains("properties") ||
-                            (schema.contains("anyOf") && schema["anyOf"][1].contains("properties"));
+    const bool is_section =
+        schema.contains("properties") || (schema.contains("anyOf") && schema["anyOf"][1].contains("properties"));
     count += is_section ? leaves(keys_of(schema)) : 1;
   }
   return count;

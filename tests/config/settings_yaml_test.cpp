@@ -38,10 +38,9 @@ TEST_CASE("what config show prints is read back as the same settings", "[config]
 }
 
 TEST_CASE("a value that YAML would take for something else is in quotes", "[config]") {
-  for (const char* dir :
-       {"null", "Null", "~",    "-",   "- a",   "a: b",     " a ",          "#a",          "'a'",
-        "a\\b", "*a",   "&a",   "!a",  "{a}",   "[a]",      "%a",           "|",           ">",
-        "@a",   "`a",   "true", "1,2", "1-8*2", "\xc3\xbc", "\xef\xbb\xbf", "\xe2\x80\xa8"}) {
+  for (const char* dir : {"null", "Null", "~",    "-",   "- a",   "a: b",     " a ",          "#a",          "'a'",
+                          "a\\b", "*a",   "&a",   "!a",  "{a}",   "[a]",      "%a",           "|",           ">",
+                          "@a",   "`a",   "true", "1,2", "1-8*2", "\xc3\xbc", "\xef\xbb\xbf", "\xe2\x80\xa8"}) {
     INFO(dir);
     const Settings settings = load_settings({.flags = {{"output.dir", dir}}});
     CHECK(settings.at("output.dir").values == std::vector<std::string>{dir});

@@ -42,8 +42,7 @@ TEST_CASE("what is no file with text is refused with a way out", "[config]") {
   CHECK_THAT(refusal(folder.path() + "/none.yaml"),
              contains("/none.yaml: there is no such file\n  fix: give the path of a YAML file, or make one: "
                       "moe-rl-bench config init"));
-  CHECK_THAT(refusal(folder.path()),
-             contains("this is a directory\n  fix: give the path of a YAML file in it"));
+  CHECK_THAT(refusal(folder.path()), contains("this is a directory\n  fix: give the path of a YAML file in it"));
   CHECK_THAT(refusal("/dev/zero"), contains("this is not a regular file\n  fix: give the path"));
   const std::string pipe = folder.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -59,8 +58,7 @@ TEST_CASE("a file without permission is refused", "[config]") {
   if (::geteuid() == 0) return;  // root may read everything
   const TemporaryFile file("a: 1");
   ::chmod(file.path().c_str(), 0);
-  CHECK_THAT(refusal(file.path()),
-             contains("cannot be read: Permission denied\n  fix: check its permissions"));
+  CHECK_THAT(refusal(file.path()), contains("cannot be read: Permission denied\n  fix: check its permissions"));
 }
 
 TEST_CASE("a file that is too long is refused, whatever its stated length", "[config]") {

@@ -60,16 +60,14 @@ TEST_CASE("every value knows its place", "[config]") {
 
 TEST_CASE("a file that is no single mapping is refused", "[config]") {
   for (const char* nothing : {"", "\n \n", "# only words\n", "---\n", "~", "\xef\xbb\xbf"}) {
-    CHECK(fault(nothing) ==
-          "FILE: the file is empty\n  fix: make a complete one: moe-rl-bench config init > my.yaml");
+    CHECK(fault(nothing) == "FILE: the file is empty\n  fix: make a complete one: moe-rl-bench config init > my.yaml");
   }
   for (const char* other : {"hello", "[1, 2]", "- ranks: 4\n"}) {
     CHECK_THAT(fault(other), contains("FILE:1:1: a configuration is a mapping of keys to values\n  fix: "
                                       "write it like this: `ranks: 4`"));
   }
   for (const char* more : {"ranks: 1\n---\nseed: 2\n", "{ranks: 1},", "{ranks: 1} seed"}) {
-    CHECK_THAT(fault(more),
-               contains("the file goes on behind the end of its document\n  fix: keep one document"));
+    CHECK_THAT(fault(more), contains("the file goes on behind the end of its document\n  fix: keep one document"));
   }
   for (const char* broken : {"a: [1", "a: b: c", "a: 'x", "ranks: 1\n,", "a: *b", "a: @"}) {
     INFO(broken);
@@ -83,16 +81,13 @@ TEST_CASE("what stands in the wrong place is a fault, and the rest is read", "[c
   CHECK_THAT(fault("grpo: {prompts: {a: 1}}"),
              contains("FILE:1:17: a mapping stands where 'grpo.prompts' needs a value"));
   CHECK_THAT(fault("model.layers: {a: 1}"), contains("a mapping stands where 'model.layers' needs a value"));
-  CHECK_THAT(fault("? [a, b]\n: 1"),
-             contains("a list stands where a key belongs\n  fix: write keys like `ranks:`"));
+  CHECK_THAT(fault("? [a, b]\n: 1"), contains("a list stands where a key belongs\n  fix: write keys like `ranks:`"));
   CHECK_THAT(fault("? {a: b}\n: 1"), contains("a mapping stands where a key belongs"));
   CHECK_THAT(fault("~: 1"), contains("nothing stands where a key belongs"));
-  CHECK_THAT(
-      fault("dispatcher: [alltoall, [x, [y]], {a: b}, ~]"),
-      contains("3 faults") &&
-          contains(
-              "FILE:1:24: a list stands in the list of 'dispatcher'\n  fix: give plain values: [a, b]") &&
-          contains("FILE:1:34: a mapping stands") && contains("FILE:1:42: nothing stands"));
+  CHECK_THAT(fault("dispatcher: [alltoall, [x, [y]], {a: b}, ~]"),
+             contains("3 faults") &&
+                 contains("FILE:1:24: a list stands in the list of 'dispatcher'\n  fix: give plain values: [a, b]") &&
+                 contains("FILE:1:34: a mapping stands") && contains("FILE:1:42: nothing stands"));
   CHECK_THAT(fault("? [a]\n: {b: c}\nrank: 2\n"), contains("2 faults") && contains("did you mean 'ranks'?"));
 }
 
@@ -102,8 +97,7 @@ TEST_CASE("a list has one to a thousand values", "[config]") {
 }
 
 TEST_CASE("the same key twice is a fault, in any spelling", "[config]") {
-  CHECK(fault("seed: 1\nseed: 1\n") ==
-        "FILE:2:1: the key 'seed' stands here a second time\n  fix: keep one of them");
+  CHECK(fault("seed: 1\nseed: 1\n") == "FILE:2:1: the key 'seed' stands here a second time\n  fix: keep one of them");
   CHECK_THAT(fault("grpo: {epochs: 1}\ngrpo: {epochs: 2, prompts: x}\n"),
              contains("FILE:2:1: the key 'grpo'") && !contains("prompts"));
   CHECK(fault("transport: mpi\ntransport.name: mpi\n") ==
@@ -149,8 +143,7 @@ TEST_CASE("nesting without end is refused, not followed", "[config]") {
 TEST_CASE("keys without end are not all reported", "[config]") {
   std::string keys;
   for (int i = 0; i < 20000; ++i) keys += fmt::format("k{}: 1\n", i);
-  CHECK_THAT(fault(keys),
-             contains("1000 or more faults in the configuration") && contains("... and 950 more"));
+  CHECK_THAT(fault(keys), contains("1000 or more faults in the configuration") && contains("... and 950 more"));
 }
 
 // A few thousand of the mutations that were tried; each ends in settings or in one error with a fix.

@@ -24,12 +24,10 @@ PairTable table(int ranks, const std::vector<std::int64_t>& values) {
 // Fills every byte of a block with what only (exchange, source, target) makes, and counts bytes that came
 // otherwise.
 std::uint8_t mark(std::uint64_t exchange, int source, int target) {
-  return static_cast<std::uint8_t>(
-      Random({exchange, static_cast<std::uint64_t>(source * 100 + target)}).next());
+  return static_cast<std::uint8_t>(Random({exchange, static_cast<std::uint64_t>(source * 100 + target)}).next());
 }
 
-int run_marked(BlockExchange& exchange, const BlockPlan& plan, const PairTable& bytes, std::uint64_t step,
-               int me) {
+int run_marked(BlockExchange& exchange, const BlockPlan& plan, const PairTable& bytes, std::uint64_t step, int me) {
   int wrong = 0;
   exchange.run(
       plan, bytes, "test",
@@ -117,8 +115,7 @@ TEST_CASE("buffers grow on all ranks together, while nothing is on its way into 
         for (int pair = 0; pair < kRanks * kRanks; ++pair) {
           // Mostly empty, and every few steps larger than ever before.
           if (random.below(3) == 0)
-            bytes.at(pair / kRanks, pair % kRanks) =
-                static_cast<std::int64_t>(random.below(20 + step * step));
+            bytes.at(pair / kRanks, pair % kRanks) = static_cast<std::int64_t>(random.below(20 + step * step));
         }
         wrong[index] += run_marked(exchange, exchange.plan(bytes), bytes, step, me);
       }

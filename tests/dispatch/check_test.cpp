@@ -17,8 +17,7 @@ namespace {
 constexpr DispatchCheck kCheck{.tokens_per_rank = 40, .top_k = 6, .seed = 3};
 
 // The check's error on each rank; empty where there was none.
-std::vector<std::string> errors_of(const std::string& name, Fault fault,
-                                   const DispatchCheck& check = kCheck) {
+std::vector<std::string> errors_of(const std::string& name, Fault fault, const DispatchCheck& check = kCheck) {
   std::vector<std::string> errors(2);
   run_ranks(2, [&](Bootstrap& bootstrap) {
     const auto transport = make_transport("loopback", bootstrap, {});
@@ -69,8 +68,7 @@ TEST_CASE("the check finds every planted fault and says on all ranks what differ
 }
 
 TEST_CASE("the check draws no more experts per token than there are", "[dispatch]") {
-  for (const std::string& error :
-       errors_of("alltoall", Fault::none, {.tokens_per_rank = 1, .top_k = 9, .seed = 1})) {
+  for (const std::string& error : errors_of("alltoall", Fault::none, {.tokens_per_rank = 1, .top_k = 9, .seed = 1})) {
     CHECK_THAT(error, contains("sends a token to at most 8 experts, and top_k is 9"));
     CHECK_THAT(error, contains("fix: use a top_k from 1 to 8"));
   }

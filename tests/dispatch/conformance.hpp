@@ -69,10 +69,7 @@ template <class T>
 class Exercise {
  public:
   Exercise(Rank& rank, Dispatcher& dispatcher, const RoutingCase& made, std::uint64_t seed = 0)
-      : rank_(rank),
-        dispatcher_(dispatcher),
-        case_(made),
-        me_(static_cast<std::size_t>(rank.bootstrap.rank())) {
+      : rank_(rank), dispatcher_(dispatcher), case_(made), me_(static_cast<std::size_t>(rank.bootstrap.rank())) {
     for (std::uint64_t r = 0; r < made.routing.size(); ++r) {
       const auto copies = made.routing[r].expert_ids.size();
       const auto hidden = static_cast<std::size_t>(made.hidden);
@@ -84,8 +81,8 @@ class Exercise {
       row_values.push_back(random_numbers<T>({seed, r, 4}, sources[r].size()));
     }
     expected_rows_ = reference_dispatch<T>(made.routing, made.placement, made.hidden, tokens)[me_];
-    expected_tokens_ = reference_combine<T>(made.routing, made.placement, made.hidden, rows,
-                                            dispatcher.capabilities().tree)[me_];
+    expected_tokens_ =
+        reference_combine<T>(made.routing, made.placement, made.hidden, rows, dispatcher.capabilities().tree)[me_];
     const RankRouting& mine = made.routing[me_];
     route_ = dispatcher.route({.expert_ids = mine.expert_ids, .top_k = mine.top_k});
     judge_route();
@@ -96,8 +93,7 @@ class Exercise {
   void dispatch(With with) {
     std::vector<T> got(rows[me_].size(), kUnwritten), got_values(row_values[me_].size(), kUnwritten);
     if (with == With::values) {
-      dispatcher_.dispatch(*route_, {tokens[me_].data(), copy_values[me_].data()},
-                           {got.data(), got_values.data()});
+      dispatcher_.dispatch(*route_, {tokens[me_].data(), copy_values[me_].data()}, {got.data(), got_values.data()});
     } else {
       dispatcher_.dispatch(*route_, {tokens[me_].data(), nullptr}, {got.data(), nullptr});
     }
@@ -113,8 +109,7 @@ class Exercise {
   void combine(With with) {
     std::vector<T> got(tokens[me_].size(), kUnwritten), got_values(copy_values[me_].size(), kUnwritten);
     if (with == With::values) {
-      dispatcher_.combine(*route_, {rows[me_].data(), row_values[me_].data()},
-                          {got.data(), got_values.data()});
+      dispatcher_.combine(*route_, {rows[me_].data(), row_values[me_].data()}, {got.data(), got_values.data()});
     } else {
       dispatcher_.combine(*route_, {rows[me_].data(), nullptr}, {got.data(), nullptr});
     }
@@ -123,8 +118,7 @@ class Exercise {
     std::vector<T> expected_values(got_values.size(), T{0});
     for (std::size_t r = 0; r < sources.size(); ++r) {
       for (std::size_t n = 0; n < sources[r].size(); ++n) {
-        if (sources[r][n].rank == static_cast<int>(me_))
-          expected_values[copy_of(sources[r][n])] = row_values[r][n];
+        if (sources[r][n].rank == static_cast<int>(me_)) expected_values[copy_of(sources[r][n])] = row_values[r][n];
       }
     }
     rank_.expect(same_bits(got_values, expected_values), case_.name + ": combine() gave other values");
@@ -155,8 +149,7 @@ class Exercise {
     const std::vector<std::int64_t> rows_of(first, first + placement.experts_per_rank());
     rank_.expect(route_->copies_of == copies_of, case_.name + ": copies_of is not a plain count");
     rank_.expect(route_->rows_of == rows_of, case_.name + ": rows_of is not a plain count");
-    rank_.expect(route_->row_count == static_cast<std::int64_t>(sources[me_].size()),
-                 case_.name + ": row_count");
+    rank_.expect(route_->row_count == static_cast<std::int64_t>(sources[me_].size()), case_.name + ": row_count");
     const RankRouting& mine = case_.routing[me_];
     rank_.expect(route_->top_k == mine.top_k, case_.name + ": top_k");
     rank_.expect(route_->token_count * mine.top_k == static_cast<std::int64_t>(mine.expert_ids.size()),
@@ -196,14 +189,12 @@ inline void keeps_nothing_of_the_step_before(Rank& rank) {
   const int ranks = rank.bootstrap.size();
   std::vector<RoutingCase> steps;
   for (const std::int64_t tokens : {40, 23, 9, 2, 1, 0, 17, 0, 60}) {
-    steps.push_back(
-        make_case({.name = fmt::format("{} tokens", tokens), .tokens = [=](int) { return tokens; }}, ranks,
-                  static_cast<std::uint64_t>(tokens)));
+    steps.push_back(make_case({.name = fmt::format("{} tokens", tokens), .tokens = [=](int) { return tokens; }}, ranks,
+                              static_cast<std::uint64_t>(tokens)));
   }
   for (int i = 0; i < 10; ++i) {
     steps.push_back(make_case({.name = "small", .tokens = [](int) { return 2; }, .top_k = 1}, ranks, 1));
-    steps.push_back(
-        make_case({.name = "large", .tokens = [](int r) { return 30 + r; }, .top_k = 3}, ranks, 2));
+    steps.push_back(make_case({.name = "large", .tokens = [](int r) { return 30 + r; }, .top_k = 3}, ranks, 2));
   }
   const auto dispatcher = rank.make<float>(steps.front());
   for (std::size_t step = 0; step < steps.size(); ++step) {
@@ -274,8 +265,7 @@ inline void combine_is_the_adjoint_of_dispatch(Rank& rank) {
       return rank.sum(sum);
     };
     const auto expect_equal = [&](double a, double b, double scale, const char* what) {
-      rank.expect(std::abs(a - b) <= 1e-12 * (1 + scale),
-                  fmt::format("{}: {} {} != {}", made.name, what, a, b));
+      rank.expect(std::abs(a - b) <= 1e-12 * (1 + scale), fmt::format("{}: {} {} != {}", made.name, what, a, b));
     };
     const double scale = std::sqrt(product(x, x) * product(y, y));
     expect_equal(product(moved_x, y), product(x, moved_y), scale, "rows");
@@ -285,18 +275,16 @@ inline void combine_is_the_adjoint_of_dispatch(Rank& rank) {
 
 inline void same_inputs_give_same_bytes(Rank& rank) {
   const auto me = static_cast<std::size_t>(rank.bootstrap.rank());
-  const auto made = make_case({.name = "twice", .tokens = [](int r) { return 20 + r; }, .top_k = 3},
-                              rank.bootstrap.size(), 5);
+  const auto made =
+      make_case({.name = "twice", .tokens = [](int r) { return 20 + r; }, .top_k = 3}, rank.bootstrap.size(), 5);
   std::vector<std::vector<float>> outputs[2];
   for (auto& output : outputs) {
     const auto dispatcher = rank.make<float>(made);
     Exercise<float> exercise(rank, *dispatcher, made);
     auto rows = exercise.rows[me], row_values = exercise.row_values[me];
     auto tokens = exercise.tokens[me], copy_values = exercise.copy_values[me];
-    dispatcher->dispatch(exercise.route(), {tokens.data(), copy_values.data()},
-                         {rows.data(), row_values.data()});
-    dispatcher->combine(exercise.route(), {rows.data(), row_values.data()},
-                        {tokens.data(), copy_values.data()});
+    dispatcher->dispatch(exercise.route(), {tokens.data(), copy_values.data()}, {rows.data(), row_values.data()});
+    dispatcher->combine(exercise.route(), {rows.data(), row_values.data()}, {tokens.data(), copy_values.data()});
     output = {rows, row_values, tokens, copy_values};
   }
   for (std::size_t i = 0; i < outputs[0].size(); ++i) {
@@ -307,9 +295,8 @@ inline void same_inputs_give_same_bytes(Rank& rank) {
 // Judged without the reference: each token says which it is, each copy's value which expert and k it is for.
 inline void rows_come_by_expert_rank_token_and_k(Rank& rank) {
   const int me = rank.bootstrap.rank();
-  const auto made =
-      make_case({.name = "order", .tokens = [](int r) { return 9 + r; }, .hidden = 2, .dropped = 0.2},
-                rank.bootstrap.size(), 6);
+  const auto made = make_case({.name = "order", .tokens = [](int r) { return 9 + r; }, .hidden = 2, .dropped = 0.2},
+                              rank.bootstrap.size(), 6);
   const RankRouting& mine = made.routing[static_cast<std::size_t>(me)];
   const auto dispatcher = rank.make<double>(made);
   const auto route = dispatcher->route({.expert_ids = mine.expert_ids, .top_k = mine.top_k});

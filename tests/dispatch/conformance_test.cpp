@@ -64,8 +64,7 @@ TEST_CASE("no dispatcher relies on the order in which puts arrive", "[dispatch]"
   const int ranks = GENERATE(2, 3, 5, 8);
   // Short and odd, so that most blocks come in several pieces.
   ShufflingNetwork network(ranks, 7, 1000);
-  check_all(ranks,
-            [&](Bootstrap& bootstrap) { return std::make_unique<ShufflingTransport>(network, bootstrap); });
+  check_all(ranks, [&](Bootstrap& bootstrap) { return std::make_unique<ShufflingTransport>(network, bootstrap); });
 }
 
 }  // namespace mrb::test

@@ -26,8 +26,7 @@ std::vector<BytesOfHalves> measure(const std::string& name, const RoutingCase& m
     const auto me = static_cast<std::size_t>(bootstrap.rank());
     const RankRouting& mine = made.routing[me];
     {
-      const auto dispatcher =
-          make_dispatcher(name, channel, {.hidden = made.hidden, .placement = made.placement});
+      const auto dispatcher = make_dispatcher(name, channel, {.hidden = made.hidden, .placement = made.placement});
       const DispatchBytes start = dispatcher->bytes();
       const auto route = dispatcher->route({.expert_ids = mine.expert_ids, .top_k = mine.top_k});
       const DispatchBytes routed = dispatcher->bytes();
@@ -103,12 +102,9 @@ TEST_CASE("on uniform routing rank_dedup puts as many fewer rows as the formula 
 
   constexpr std::int64_t kTokens = 400;
   constexpr std::int64_t kHidden = 64;
-  const auto made = make_case({.name = "uniform",
-                               .tokens = [](int) { return kTokens; },
-                               .hidden = kHidden,
-                               .experts_per_rank = 8,
-                               .top_k = 8},
-                              8, 1);
+  const auto made = make_case(
+      {.name = "uniform", .tokens = [](int) { return kTokens; }, .hidden = kHidden, .experts_per_rank = 8, .top_k = 8},
+      8, 1);
   const auto rows_per_token = [&](const std::string& name, double value_bytes_per_token) {
     double wire = 0;
     for (const auto& rank : measure(name, made)) wire += static_cast<double>(rank.dispatch.wire);

@@ -29,8 +29,7 @@ std::vector<Kind> transports_between_processes() {
 }
 
 // Throws when the check failed on this rank. The transport ends on all ranks together.
-void run_check(const ConformanceCheck& check, const std::string& dispatcher, const Kind& kind,
-               Bootstrap& bootstrap) {
+void run_check(const ConformanceCheck& check, const std::string& dispatcher, const Kind& kind, Bootstrap& bootstrap) {
   const auto transport = make_transport(kind.name, bootstrap, {.provider = kind.provider});
   Channel channel(*transport, bootstrap, kTimeout_s);
   Rank rank{bootstrap, channel, dispatcher, {}};

@@ -46,8 +46,7 @@ class FaultyDispatcher final : public Dispatcher {
     real_->dispatch(route, {from.tokens, values.data()}, {rows.data(), row_values.data()});
     if (fault_ == Fault::experts_in_reverse) rows = regrouped(rows, route);
     if (fault_ == Fault::row_values_swapped) std::swap(row_values.at(0), row_values.at(1));
-    std::copy(rows.begin(),
-              rows.end() - (fault_ == Fault::row_lost ? static_cast<std::ptrdiff_t>(hidden_) : 0),
+    std::copy(rows.begin(), rows.end() - (fault_ == Fault::row_lost ? static_cast<std::ptrdiff_t>(hidden_) : 0),
               static_cast<float*>(to.rows));
     std::copy(row_values.begin(), row_values.end(), static_cast<float*>(to.row_values));
   }
@@ -60,8 +59,7 @@ class FaultyDispatcher final : public Dispatcher {
     reverse_k(in_order, route.top_k);
     if (fault_ == Fault::copy_values_swapped) std::swap(in_order.at(0), in_order.at(1));
     std::copy(in_order.begin(), in_order.end(), values);
-    std::copy(tokens.begin(),
-              tokens.end() - (fault_ == Fault::token_lost ? static_cast<std::ptrdiff_t>(hidden_) : 0),
+    std::copy(tokens.begin(), tokens.end() - (fault_ == Fault::token_lost ? static_cast<std::ptrdiff_t>(hidden_) : 0),
               static_cast<float*>(to.tokens));
   }
 
@@ -71,8 +69,7 @@ class FaultyDispatcher final : public Dispatcher {
   template <class V>
   void reverse_k(std::vector<V>& by_copy, int top_k) const {
     if (fault_ != Fault::summed_in_other_order) return;
-    for (auto token = by_copy.begin(); token != by_copy.end(); token += top_k)
-      std::reverse(token, token + top_k);
+    for (auto token = by_copy.begin(); token != by_copy.end(); token += top_k) std::reverse(token, token + top_k);
   }
 
   static std::vector<float> copied(const void* copy_values, const Route& route) {

@@ -21,8 +21,8 @@ struct RoutingCase {
 };
 
 // Different experts for each token, each copy dropped with probability `dropped`.
-inline RankRouting random_routing(Random& random, std::int64_t tokens, int top_k,
-                                  std::vector<std::int32_t> experts, double dropped = 0) {
+inline RankRouting random_routing(Random& random, std::int64_t tokens, int top_k, std::vector<std::int32_t> experts,
+                                  double dropped = 0) {
   RankRouting routing{.expert_ids = {}, .top_k = top_k};
   for (std::int64_t token = 0; token < tokens; ++token) {
     for (std::size_t k = 0; k < static_cast<std::size_t>(top_k); ++k) {
@@ -47,8 +47,9 @@ struct CaseShape {
   int experts_per_rank = 3;
   int top_k = 3;
   double dropped = 0;
-  std::function<std::vector<std::int32_t>(const ExpertPlacement&)> experts =
-      [](const ExpertPlacement& placement) { return experts_from(0, placement.expert_count); };
+  std::function<std::vector<std::int32_t>(const ExpertPlacement&)> experts = [](const ExpertPlacement& placement) {
+    return experts_from(0, placement.expert_count);
+  };
 };
 
 inline RoutingCase make_case(const CaseShape& shape, int ranks, std::uint64_t seed) {
@@ -58,8 +59,8 @@ inline RoutingCase make_case(const CaseShape& shape, int ranks, std::uint64_t se
                    .routing = {}};
   for (int rank = 0; rank < ranks; ++rank) {
     Random random({seed, Random::routing, static_cast<std::uint64_t>(rank)});
-    made.routing.push_back(random_routing(random, shape.tokens(rank), shape.top_k,
-                                          shape.experts(made.placement), shape.dropped));
+    made.routing.push_back(
+        random_routing(random, shape.tokens(rank), shape.top_k, shape.experts(made.placement), shape.dropped));
   }
   return made;
 }
@@ -94,10 +95,7 @@ inline std::vector<RoutingCase> fixed_cases(int ranks) {
       {.name = "all copies dropped", .dropped = 1},
       {.name = "one expert per rank", .experts_per_rank = 1, .top_k = std::min(2, ranks)},
       {.name = "many experts per rank", .experts_per_rank = 32},
-      {.name = "a local expert without rows",
-       .tokens = [](int) { return 20; },
-       .top_k = 2,
-       .experts = never_expert_1},
+      {.name = "a local expert without rows", .tokens = [](int) { return 20; }, .top_k = 2, .experts = never_expert_1},
       {.name = "hidden size 1", .hidden = 1},
       {.name = "hidden size 3", .hidden = 3},
       {.name = "hidden size 16", .hidden = 16},

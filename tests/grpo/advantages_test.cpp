@@ -11,7 +11,8 @@ using mrb::test::Approx;
 
 namespace {
 
-void check(const char* kind, const std::vector<double>& rewards, const std::vector<double>& expected, double eps = 1e-6) {
+void check(const char* kind, const std::vector<double>& rewards, const std::vector<double>& expected,
+           double eps = 1e-6) {
   const auto advantages = group_advantages(kind, rewards, eps);
   REQUIRE(advantages.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -53,7 +54,8 @@ TEST_CASE("advantages of graded answers", "[grpo]") {
 }
 
 TEST_CASE("a group whose answers are all alike teaches nothing, whatever the kind", "[grpo]") {
-  for (const char* kind : {"grpo", "grpo_population", "dr_grpo", "leave_one_out"}) check(kind, {1, 1, 1, 1}, {0, 0, 0, 0});
+  for (const char* kind : {"grpo", "grpo_population", "dr_grpo", "leave_one_out"})
+    check(kind, {1, 1, 1, 1}, {0, 0, 0, 0});
   check("grpo", {0.1, 0.1, 0.1}, {0, 0, 0}, 0);  // the mean of three tenths is not exactly a tenth
 }
 
@@ -91,5 +93,6 @@ TEST_CASE("grpo does not change with the scale of rewards, up to eps", "[grpo]")
 }
 
 TEST_CASE("an advantage nobody knows lists those there are", "[grpo]") {
-  CHECK_THROWS_WITH(group_advantages("gppo", std::vector<double>{1, 2}, 0), mrb::test::contains("fix: use one of: grpo,"));
+  CHECK_THROWS_WITH(group_advantages("gppo", std::vector<double>{1, 2}, 0),
+                    mrb::test::contains("fix: use one of: grpo,"));
 }

@@ -42,7 +42,8 @@ TEST_CASE("four ranks get the curve of one, with every dispatcher over every tra
   };
   std::vector<Wire> wires = {{"mpi", ""}};
   for (const RegistryLine& line : transport_lines()) {
-    if (line.name == "libfabric" && line.needs.empty()) wires.insert(wires.end(), {{"libfabric", "tcp"}, {"libfabric", "shm"}});
+    if (line.name == "libfabric" && line.needs.empty())
+      wires.insert(wires.end(), {{"libfabric", "tcp"}, {"libfabric", "shm"}});
   }
   for (const Wire& wire : wires) {
     for (const char* dispatcher : {"alltoall", "rank_dedup"}) {
@@ -51,8 +52,9 @@ TEST_CASE("four ranks get the curve of one, with every dispatcher over every tra
         const auto transport = make_transport(wire.transport, bootstrap, {.provider = wire.provider});
         Channel channel(*transport, bootstrap, 30);
         const auto compute = make_compute("cpu", {});
-        const auto tokens = make_dispatcher(
-            dispatcher, channel, {.hidden = config.model.hidden, .placement = {config.model.experts, bootstrap.size()}});
+        const auto tokens =
+            make_dispatcher(dispatcher, channel,
+                            {.hidden = config.model.hidden, .placement = {config.model.experts, bootstrap.size()}});
         const SteadyClock clock;
         Trainer trainer(config, {bootstrap, channel, *compute, *tokens, clock});
         for (const StepResult& step : expected) {

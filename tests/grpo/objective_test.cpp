@@ -7,8 +7,8 @@
 
 #include "support/catch.hpp"
 
-using mrb::Clipping;
 using mrb::clipped_loss;
+using mrb::Clipping;
 using mrb::k3_loss;
 using mrb::token_weight;
 using mrb::test::Approx;

@@ -133,10 +133,26 @@ TEST_CASE("phases and what is between them add up to the wall time exactly", "[g
   std::int64_t sum = times.unaccounted_ns;
   for (const auto& [name, ns] : times.phase_ns) sum += ns;
   CHECK(sum == times.wall_ns);
-  for (const char* phase : {"prefill", "prefill.dispatch", "prefill.combine", "decode", "decode.dispatch", "decode.combine",
-                            "reward", "log_probs", "log_probs.dispatch", "advantages", "forward", "forward.dispatch",
-                            "forward.combine", "backward", "backward.dispatch", "backward.combine", "gradient_reduction",
-                            "optimizer", "weight_sync", "idle"}) {
+  for (const char* phase : {"prefill",
+                            "prefill.dispatch",
+                            "prefill.combine",
+                            "decode",
+                            "decode.dispatch",
+                            "decode.combine",
+                            "reward",
+                            "log_probs",
+                            "log_probs.dispatch",
+                            "advantages",
+                            "forward",
+                            "forward.dispatch",
+                            "forward.combine",
+                            "backward",
+                            "backward.dispatch",
+                            "backward.combine",
+                            "gradient_reduction",
+                            "optimizer",
+                            "weight_sync",
+                            "idle"}) {
     INFO(phase);
     CHECK(times.phase_ns.contains(phase));
   }

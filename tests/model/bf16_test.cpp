@@ -1,8 +1,8 @@
 // Products whose inputs are rounded to bf16 give nearly what f32 gives.
 #include "base/error.hpp"
-#include "model/numbers.hpp"
 #include "model/policy_rank.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 
@@ -41,8 +41,7 @@ Outcome run(const std::string& dtype) {
   outcome.load = solo.policy.take_router_load();
   for (const ParameterTensor& tensor : solo.policy.parameters().tensors()) {
     const Matrix gradient = solo.policy.parameters().gradient(tensor);
-    outcome.gradients.emplace_back(tensor.name,
-                                   std::vector<float>(gradient.data, gradient.data + gradient.size()));
+    outcome.gradients.emplace_back(tensor.name, std::vector<float>(gradient.data, gradient.data + gradient.size()));
   }
   return outcome;
 }

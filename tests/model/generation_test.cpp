@@ -1,9 +1,9 @@
 // Prefill and decode must give what the full forward pass gives at the same positions.
 #include <numeric>
 
-#include "model/numbers.hpp"
 #include "model/policy_rank.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 namespace mrb::test {
 
@@ -16,8 +16,7 @@ PackedTokens pack(const std::vector<std::vector<std::int32_t>>& sequences) {
 }
 
 // Logits after each sequence's last token, from prefill alone, by sequence.
-std::vector<std::vector<float>> last_logits(SoloPolicy& solo,
-                                            const std::vector<std::vector<std::int32_t>>& sequences) {
+std::vector<std::vector<float>> last_logits(SoloPolicy& solo, const std::vector<std::vector<std::int32_t>>& sequences) {
   std::vector<int> slots(sequences.size());
   std::iota(slots.begin(), slots.end(), 0);
   KvCache cache(*solo.rank.compute, solo.policy.shape(), static_cast<int>(slots.size()), 32);

@@ -4,9 +4,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "model/numbers.hpp"
 #include "model/policy_rank.hpp"
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 #include "support/threaded_ranks.hpp"
 
 namespace mrb::test {
@@ -32,14 +32,10 @@ class Golden {
 
   const std::vector<double>& list(const std::string& name) const { return lines_.at(name); }
   double number(const std::string& name) const { return list(name).at(0); }
-  std::vector<std::int32_t> integers(const std::string& name) const {
-    return {list(name).begin(), list(name).end()};
-  }
+  std::vector<std::int32_t> integers(const std::string& name) const { return {list(name).begin(), list(name).end()}; }
 
   ModelShape shape() const {
-    const auto integer = [&](const char* name) {
-      return static_cast<int>(number(std::string("shape.") + name));
-    };
+    const auto integer = [&](const char* name) { return static_cast<int>(number(std::string("shape.") + name)); };
     ModelShape shape;
     shape.layers = integer("layers");
     shape.dense_layers = integer("dense_layers");
@@ -150,8 +146,7 @@ std::vector<std::vector<float>> balance_gradient(const Golden& golden, const Mod
   for (std::size_t i = 0; i < load.size(); ++i) {
     if (i % static_cast<std::size_t>(shape.experts) == 0) balance.emplace_back();
     const double fraction = load[i] / (tokens * shape.top_k);
-    balance.back().push_back(
-        static_cast<float>(golden.number("aux_coef") * shape.experts * fraction / tokens));
+    balance.back().push_back(static_cast<float>(golden.number("aux_coef") * shape.experts * fraction / tokens));
   }
   return balance;
 }
@@ -165,8 +160,7 @@ void prefill(PolicyRank& rank, const Share& share, Outcome& outcome) {
   const Tensor logits = rank.policy.prefill(all, slots, cache);
   const auto vocab = static_cast<std::size_t>(logits.view().columns);
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    std::copy_n(logits.view().row(static_cast<std::int64_t>(i)), vocab,
-                outcome.logits.data() + share.rows[i] * vocab);
+    std::copy_n(logits.view().row(static_cast<std::int64_t>(i)), vocab, outcome.logits.data() + share.rows[i] * vocab);
   }
 }
 

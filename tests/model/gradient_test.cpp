@@ -46,8 +46,7 @@ class Loss {
 // Moves a tensor along a direction, and back.
 class Line {
  public:
-  Line(Policy& policy, const ParameterTensor& tensor)
-      : policy_(policy), weight_(policy.parameters().weight(tensor)) {
+  Line(Policy& policy, const ParameterTensor& tensor) : policy_(policy), weight_(policy.parameters().weight(tensor)) {
     Random random({4, Random::payload, static_cast<std::uint64_t>(tensor.offset)});
     const float gradient_length = length_of(policy.parameters().gradient(tensor));
     const float* gradient = policy.parameters().gradient(tensor).data;
@@ -106,8 +105,7 @@ void check_every_tensor(const ModelShape& shape) {
       CHECK(policy.take_router_load() == load);
       return value;
     };
-    const double slope =
-        (8 * (at(kStep) - at(-kStep)) - (at(2 * kStep) - at(-2 * kStep))) / (12 * double{kStep});
+    const double slope = (8 * (at(kStep) - at(-kStep)) - (at(2 * kStep) - at(-2 * kStep))) / (12 * double{kStep});
     CHECK(line.slope(policy.parameters().gradient(tensor).data) == Approx(slope).epsilon(2e-3));
   }
 }

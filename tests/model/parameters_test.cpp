@@ -54,8 +54,7 @@ TEST_CASE("one rank holds as many weights as the model is said to have, norms ap
     const ModelShape shape = find_model_preset(name).value();
     const Drawn drawn(shape, 1, 0);
     const std::int64_t norms = (2 * shape.layers + 1) * shape.hidden;
-    CHECK(static_cast<std::int64_t>(drawn.parameters.weights().size()) ==
-          count_parameters(shape).total + norms);
+    CHECK(static_cast<std::int64_t>(drawn.parameters.weights().size()) == count_parameters(shape).total + norms);
   }
 }
 

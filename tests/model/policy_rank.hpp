@@ -31,8 +31,7 @@ struct PolicyRank {
         transport(make_transport("loopback", bootstrap, {})),
         channel(*transport, bootstrap, 60),
         compute(make_compute("cpu", {.dtype = options.dtype, .threads = 1})),
-        dispatcher(
-            make_dispatcher(options.dispatcher, channel, {.hidden = shape.hidden, .placement = placement})),
+        dispatcher(make_dispatcher(options.dispatcher, channel, {.hidden = shape.hidden, .placement = placement})),
         phases(clock),
         policy(shape, placement, bootstrap.rank(), options.seed, {*compute, *dispatcher, phases}) {}
 
@@ -47,8 +46,7 @@ struct PolicyRank {
 
 // One rank alone.
 struct SoloPolicy {
-  explicit SoloPolicy(const ModelShape& shape, const PolicyOptions& options = {},
-                      const Clock& clock = kSteadyClock)
+  explicit SoloPolicy(const ModelShape& shape, const PolicyOptions& options = {}, const Clock& clock = kSteadyClock)
       : bootstrap(make_bootstrap("solo", {})), rank(*bootstrap, shape, options, clock), policy(rank.policy) {}
 
   std::unique_ptr<Bootstrap> bootstrap;

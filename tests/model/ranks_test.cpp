@@ -1,10 +1,10 @@
 // However many ranks share the experts and the tokens, and whichever dispatcher carries them: the same model.
 #include <map>
 
-#include "model/numbers.hpp"
 #include "model/policy_rank.hpp"
 #include "support/catch.hpp"
 #include "support/fake_clock.hpp"
+#include "support/numbers.hpp"
 #include "support/threaded_ranks.hpp"
 
 namespace mrb::test {
@@ -44,8 +44,7 @@ void train(PolicyRank& rank, const std::vector<std::size_t>& mine, Outcome& outc
   std::vector<float> factors;
   for (const std::size_t s : mine) {
     batch.add(all[s]);
-    for (std::size_t t = 0; t + 1 < all[s].size(); ++t)
-      factors.push_back(0.1f * static_cast<float>(s) - 0.3f);
+    for (std::size_t t = 0; t + 1 < all[s].size(); ++t) factors.push_back(0.1f * static_cast<float>(s) - 0.3f);
   }
   const std::vector<std::vector<float>> balance(2, {0.01f, -0.02f, 0.03f, 0, 0.02f, 0.01f, -0.01f, 0.04f});
 
@@ -126,8 +125,7 @@ void check_same(const Outcome& actual, const Outcome& expected) {
   for (const auto& [sequence, values] : expected.log_probs) {
     INFO("sequence " << sequence);
     CHECK(relative_distance(actual.log_probs.at(sequence), values) < kDistanceMax);
-    CHECK(relative_distance(actual.next_logits.at(sequence), expected.next_logits.at(sequence)) <
-          kDistanceMax);
+    CHECK(relative_distance(actual.next_logits.at(sequence), expected.next_logits.at(sequence)) < kDistanceMax);
   }
   for (const auto& [name, values] : expected.gradients) {
     INFO(name);

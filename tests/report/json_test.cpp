@@ -42,8 +42,7 @@ TEST_CASE("a cell has every raw sample, its summary and its comparison", "[repor
   CHECK(cell["launches"][5]["provider"] == "shm");
   const Json& step = cell["launches"][0]["steps"][1];
   CHECK(step["wall_ns"] == 500'000'000);
-  CHECK(step["phases"]["decode"] ==
-        Json({{"ns_max", 500'000'000}, {"ns_min", 375'000'000}, {"ns_sum", 875'000'000}}));
+  CHECK(step["phases"]["decode"] == Json({{"ns_max", 500'000'000}, {"ns_min", 375'000'000}, {"ns_sum", 875'000'000}}));
   CHECK(step["dispatch_wire_bytes"] == 2 << 20);
   CHECK(step["marked"] == false);
   CHECK(cell["metrics"]["tokens_per_s"]["median"] == 2000);
@@ -58,9 +57,8 @@ TEST_CASE("a cell has every raw sample, its summary and its comparison", "[repor
 
 TEST_CASE("what is not a number is null", "[report]") {
   RunRecord record = made_up_record();
-  record.results = {
-      made_up_result("alltoall", true, {1000, 1000}),
-      made_up_result("rank_dedup", false, {500, 500}, std::numeric_limits<double>::quiet_NaN())};
+  record.results = {made_up_result("alltoall", true, {1000, 1000}),
+                    made_up_result("rank_dedup", false, {500, 500}, std::numeric_limits<double>::quiet_NaN())};
   compare_results(record.results);
   const Json json = Json::parse(result_json(made_up_run(), record));  // a bare nan would not parse
   const Json& cell = json["cells"][1];
@@ -89,6 +87,5 @@ TEST_CASE("words of a library that are no UTF-8 do not break the file", "[report
   RunRecord record = made_up_record();
   record.results[1].status = ResultStatus::failed;
   record.results[1].reason = "bad \xff byte";
-  CHECK(Json::parse(result_json(made_up_run(), record))["cells"][1]["reason"].get<std::string>().starts_with(
-      "bad "));
+  CHECK(Json::parse(result_json(made_up_run(), record))["cells"][1]["reason"].get<std::string>().starts_with("bad "));
 }

@@ -77,9 +77,8 @@ TEST_CASE("without a baseline rates stand alone", "[report]") {
   record.results[0].status = ResultStatus::failed;
   record.results[0].reason = "it broke";
   const std::string table = table_of(record);
-  CHECK_THAT(
-      table,
-      contains("  rank_dedup        2000    500.00     0.0  -                           baseline has none"));
+  CHECK_THAT(table,
+             contains("  rank_dedup        2000    500.00     0.0  -                           baseline has none"));
   CHECK_THAT(table, contains("# work equivalence: no baseline to compare with\n"));
   CHECK_THAT(table, contains("# results: results/run/result.json\n"));
 }
@@ -97,7 +96,6 @@ TEST_CASE("notes and the status of a run cut short stand in the header", "[repor
   RunRecord record = made_up_record();
   record.status = "interrupted";
   record.notes = {"the time limit of 5 s ended the run after 1 of 3 blocks"};
-  CHECK_THAT(
-      table_of(record),
-      contains("status: interrupted\n# note: the time limit of 5 s ended the run after 1 of 3 blocks\n"));
+  CHECK_THAT(table_of(record),
+             contains("status: interrupted\n# note: the time limit of 5 s ended the run after 1 of 3 blocks\n"));
 }

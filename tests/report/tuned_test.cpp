@@ -42,8 +42,7 @@ TEST_CASE("tuned.yaml is the baseline when nothing is shown to be faster", "[rep
   compare_results(record.results);
   const auto tuned = tuned_configs(made_up_run(), record);
   REQUIRE(tuned.size() == 1);
-  CHECK_THAT(tuned[0].yaml,
-             contains("# The baseline, alltoall: no variant was shown to be faster in 2 blocks."));
+  CHECK_THAT(tuned[0].yaml, contains("# The baseline, alltoall: no variant was shown to be faster in 2 blocks."));
   CHECK(expand(read_again(tuned[0].yaml))[0].config.dispatcher.name == "alltoall");
 }
 

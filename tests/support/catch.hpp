@@ -13,10 +13,14 @@ namespace mrb::test {
 
 #if __has_include(<catch2/catch_all.hpp>)
 using Approx = Catch::Approx;
-inline auto contains(const std::string& text) { return Catch::Matchers::ContainsSubstring(text); }
+inline auto contains(const std::string& text) {
+  return Catch::Matchers::ContainsSubstring(text);
+}
 #else
 using Approx = Catch::Detail::Approx;
-inline auto contains(const std::string& text) { return Catch::Matchers::Contains(text); }
+inline auto contains(const std::string& text) {
+  return Catch::Matchers::Contains(text);
+}
 #endif
 
 }  // namespace mrb::test

@@ -48,13 +48,9 @@ class ShufflingNetwork {
 class ShufflingTransport final : public Transport {
  public:
   ShufflingTransport(ShufflingNetwork& network, Bootstrap& bootstrap)
-      : network_(network),
-        bootstrap_(bootstrap),
-        mine_(*network.targets_[static_cast<std::size_t>(bootstrap.rank())]) {
-    capabilities_ = {.name = "shuffling",
-                     .provider = "chance",
-                     .library = "none",
-                     .put_bytes_max = network.put_bytes_max_};
+      : network_(network), bootstrap_(bootstrap), mine_(*network.targets_[static_cast<std::size_t>(bootstrap.rank())]) {
+    capabilities_ = {
+        .name = "shuffling", .provider = "chance", .library = "none", .put_bytes_max = network.put_bytes_max_};
   }
 
   const TransportCapabilities& capabilities() const override { return capabilities_; }
@@ -73,9 +69,9 @@ class ShufflingTransport final : public Transport {
   // A put still on its way would land in memory that is gone.
   void withdraw(RegionId region) override {
     const std::lock_guard lock(mine_.mutex);
-    late_puts_ += static_cast<std::size_t>(
-        std::count_if(mine_.flights.begin(), mine_.flights.end(),
-                      [&](const auto& flight) { return flight.put.target_region == region; }));
+    late_puts_ +=
+        static_cast<std::size_t>(std::count_if(mine_.flights.begin(), mine_.flights.end(),
+                                               [&](const auto& flight) { return flight.put.target_region == region; }));
     mine_.regions.at(region) = {};
   }
 
@@ -112,11 +108,10 @@ class ShufflingTransport final : public Transport {
   std::size_t late_puts() const { return late_puts_; }
 
  private:
-  static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region,
-                           std::size_t offset, std::size_t bytes) {
+  static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region, std::size_t offset,
+                           std::size_t bytes) {
     const std::size_t size = region < regions.size() ? regions[region].size() : 0;
-    if (bytes == 0 || bytes > size || offset > size - bytes)
-      throw std::logic_error("a put leaves its region");
+    if (bytes == 0 || bytes > size || offset > size - bytes) throw std::logic_error("a put leaves its region");
     return regions[region].data() + offset;
   }
 

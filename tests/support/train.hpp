@@ -21,7 +21,8 @@ inline std::vector<std::vector<StepResult>> train(const Config& config, int rank
     const auto transport = make_transport("loopback", bootstrap, {});
     Channel channel(*transport, bootstrap, 60);
     const auto compute = make_compute("cpu", {config.compute.dtype, 1});
-    const auto tokens = make_dispatcher(dispatcher, channel, {.hidden = config.model.hidden, .placement = {config.model.experts, ranks}});
+    const auto tokens = make_dispatcher(dispatcher, channel,
+                                        {.hidden = config.model.hidden, .placement = {config.model.experts, ranks}});
     Trainer trainer(config, {bootstrap, channel, *compute, *tokens, clock});
     for (int step = 0; step < steps; ++step) {
       results[static_cast<std::size_t>(bootstrap.rank())].push_back(trainer.run_step(step));

@@ -46,22 +46,20 @@ void fill(std::byte* at, std::size_t bytes, int sender, int target, std::size_t 
 void expect_message(const std::byte* at, std::size_t bytes, int sender, int target, std::size_t message) {
   for (std::size_t i = 0; i < bytes; ++i) {
     if (at[i] == pattern(sender, target, message, i)) continue;
-    throw std::runtime_error(fmt::format("byte {} of {} of message {} from rank {} to rank {} is {:#x}", i,
-                                         bytes, message, sender, target, static_cast<unsigned>(at[i])));
+    throw std::runtime_error(fmt::format("byte {} of {} of message {} from rank {} to rank {} is {:#x}", i, bytes,
+                                         message, sender, target, static_cast<unsigned>(at[i])));
   }
 }
 
 void expect_untouched(const std::byte* begin, const std::byte* end, std::string_view where) {
   const auto changed = std::find_if(begin, end, [](std::byte byte) { return byte != kUntouched; });
-  if (changed != end)
-    throw std::runtime_error(fmt::format("byte {} {} was written to", changed - begin, where));
+  if (changed != end) throw std::runtime_error(fmt::format("byte {} {} was written to", changed - begin, where));
 }
 
 // A transport with the immediates that arrived, and a region for sending and one for receiving.
 class Rank {
  public:
-  Rank(Bootstrap& bootstrap, std::unique_ptr<Transport> transport, std::size_t send_bytes,
-       std::size_t receive_bytes)
+  Rank(Bootstrap& bootstrap, std::unique_ptr<Transport> transport, std::size_t send_bytes, std::size_t receive_bytes)
       : bootstrap_(bootstrap), transport_(std::move(transport)), send(send_bytes), receive(receive_bytes) {
     send_region = transport_->expose(send.bytes());
     receive_region = transport_->expose(receive.bytes());
@@ -82,8 +80,8 @@ class Rank {
     const std::int64_t deadline_ns = steady_now_ns() + s_to_ns(kTimeout_s);
     while (!done()) {
       transport_->poll(arrived);
-      expect(steady_now_ns() < deadline_ns, fmt::format("rank {} waited {} s: {}; {} puts have arrived", me(),
-                                                        kTimeout_s, what, arrived.size()));
+      expect(steady_now_ns() < deadline_ns,
+             fmt::format("rank {} waited {} s: {}; {} puts have arrived", me(), kTimeout_s, what, arrived.size()));
       sched_yield();
     }
   }
@@ -95,8 +93,7 @@ class Rank {
 
   void wait_arrived(std::size_t count) {
     poll_until([&] { return arrived.size() >= count; }, fmt::format("{} puts were expected", count));
-    expect(arrived.size() == count,
-           fmt::format("{} puts arrived where {} were expected", arrived.size(), count));
+    expect(arrived.size() == count, fmt::format("{} puts arrived where {} were expected", arrived.size(), count));
   }
 
   void wait_sent() {
@@ -133,8 +130,7 @@ void exchange_of(Bootstrap& bootstrap, Rank& rank, std::size_t bytes, std::size_
   rank.wait_sent();
   std::set<std::uint32_t> senders;
   for (const std::uint32_t immediate : rank.arrived) {
-    expect((immediate & 0xFFFF0000u) == 0xC0DE0000u,
-           fmt::format("immediate {:#x} was never sent", immediate));
+    expect((immediate & 0xFFFF0000u) == 0xC0DE0000u, fmt::format("immediate {:#x} was never sent", immediate));
     senders.insert(immediate & 0xFFFFu);
   }
   expect(senders.size() == ranks - 1, fmt::format("{} of {} senders arrived", senders.size(), ranks - 1));
@@ -209,8 +205,7 @@ void late_target(Bootstrap& bootstrap, const MakeTransport& make) {
     for (std::size_t message = 0; message < kPuts; ++message) {
       const std::size_t bytes = message % 3 == 0 ? kPlace : 10 + message;
       fill(rank.send.data() + message * kPlace, bytes, rank.me(), 0, message);
-      rank.put(0, message * kPlace, (static_cast<std::size_t>(rank.me()) * kPuts + message) * kPlace, bytes,
-               7);
+      rank.put(0, message * kPlace, (static_cast<std::size_t>(rank.me()) * kPuts + message) * kPlace, bytes, 7);
     }
     rank.wait_sent();
   }
@@ -219,8 +214,8 @@ void late_target(Bootstrap& bootstrap, const MakeTransport& make) {
   for (std::size_t sender = 1; sender < ranks; ++sender) {
     for (std::size_t message = 0; message < kPuts; ++message) {
       const std::size_t bytes = message % 3 == 0 ? kPlace : 10 + message;
-      expect_message(rank.receive.data() + (sender * kPuts + message) * kPlace, bytes,
-                     static_cast<int>(sender), 0, message);
+      expect_message(rank.receive.data() + (sender * kPuts + message) * kPlace, bytes, static_cast<int>(sender), 0,
+                     message);
     }
   }
 }
@@ -289,8 +284,7 @@ void a_thousand_rounds(Bootstrap& bootstrap, const MakeTransport& make) {
     Collectives collectives(channel);
     for (std::int64_t round = 0; round < 1000; ++round) {
       const std::int64_t largest = collectives.all_reduce_max(round * 100 + channel.rank());
-      expect(largest == round * 100 + channel.size() - 1,
-             fmt::format("the maximum of round {} is {}", round, largest));
+      expect(largest == round * 100 + channel.size() - 1, fmt::format("the maximum of round {} is {}", round, largest));
     }
     bootstrap.barrier();
   }
@@ -308,8 +302,7 @@ void expect_sum(Collectives& collectives, int me, int ranks, std::size_t length)
   for (std::size_t i = 0; i < length; ++i) {
     T expected = value(0, i);
     for (int rank = 1; rank < ranks; ++rank) expected += value(rank, i);
-    expect(values[i] == expected,
-           fmt::format("sum {} of {} is {} and not {}", i, length, values[i], expected));
+    expect(values[i] == expected, fmt::format("sum {} of {} is {} and not {}", i, length, values[i], expected));
   }
 }
 

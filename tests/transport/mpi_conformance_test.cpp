@@ -34,8 +34,7 @@ TEST_CASE("every transport does what a transport must, between processes", "[tra
     for (const auto& [sentence, check] : test::conformance_checks()) {
       INFO(kind.name << " " << kind.provider << ": " << sentence);
       test::on_all_ranks([&, check = check](Bootstrap& bootstrap) {
-        check(bootstrap,
-              [&](Bootstrap& ours) { return make_transport(kind.name, ours, {.provider = kind.provider}); });
+        check(bootstrap, [&](Bootstrap& ours) { return make_transport(kind.name, ours, {.provider = kind.provider}); });
       });
     }
   }

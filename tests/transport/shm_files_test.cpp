@@ -56,8 +56,7 @@ TEST_CASE("only files of our own dead processes are removed", "[transport]") {
       "nccl-abcdef"  // other files
   };
   const std::set<std::string> stale = {
-      dead + ":0:0",
-      with_field(alive, 4, "1") + ":0:0",  // this pid, but of a process that started at another time
+      dead + ":0:0", with_field(alive, 4, "1") + ":0:0",  // this pid, but of a process that started at another time
   };
   for (const auto& name : kept) std::ofstream(folder / name) << "x";
   for (const auto& name : stale) std::ofstream(folder / name) << "x";

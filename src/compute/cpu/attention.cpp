@@ -28,7 +28,9 @@ struct HeadPieces {
   }
 };
 
-float scale_of(HeadShape shape) { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
+float scale_of(HeadShape shape) {
+  return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+}
 
 float dot(const float* a, const float* b, std::int64_t count) {
   float sum = 0;
@@ -58,10 +60,14 @@ RowSoftmax exponentiate(float* scores, std::int64_t count) {
 // scores[queries][keys] = scale * Q K^T for queries [first, first + queries) and keys [0, keys) of a sequence.
 void score(const float* rows, std::int64_t width, const HeadPieces& head, HeadShape shape, std::int64_t first,
            std::int64_t queries, std::int64_t keys, float* scores) {
-  multiply({.m = queries, .n = keys, .k = shape.head_dim,
+  multiply({.m = queries,
+            .n = keys,
+            .k = shape.head_dim,
             .a = {rows + first * width + head.q_offset, width},
             .b = {rows + head.k_offset, width, Transposed::yes},
-            .c = scores, .c_stride = keys, .factor = scale_of(shape)});
+            .c = scores,
+            .c_stride = keys,
+            .factor = scale_of(shape)});
 }
 
 // Calls work(sequence's first row, its rows, index) for every sequence and every one of `per_sequence` parts.
@@ -122,10 +128,13 @@ void CpuAttention::attend(ConstMatrix qkv, std::span<const std::int32_t> offsets
         std::fill(row + seen, row + keys, 0.0f);
         log_sum[h * qkv.rows + begin + first + q] = softmax.largest + std::log(softmax.sum);
       }
-      multiply({.m = queries, .n = shape.head_dim, .k = keys,
+      multiply({.m = queries,
+                .n = shape.head_dim,
+                .k = keys,
                 .a = {scores.data(), keys},
                 .b = {rows + head.v_offset, width},
-                .c = out.row(begin + first) + h * shape.head_dim, .c_stride = out.columns});
+                .c = out.row(begin + first) + h * shape.head_dim,
+                .c_stride = out.columns});
     }
   });
 }
@@ -155,10 +164,13 @@ void CpuAttention::attend_backward(ConstMatrix dout, ConstMatrix qkv, ConstMatri
         const float* o = out.row(begin + first) + h * dim;
         const float* d_o = dout.row(begin + first) + h * dim;
         score(rows, width, head, shape, first, queries, keys, probabilities.data());
-        multiply({.m = queries, .n = keys, .k = dim,
+        multiply({.m = queries,
+                  .n = keys,
+                  .k = dim,
                   .a = {d_o, out_width},
                   .b = {rows + head.v_offset, width, Transposed::yes},
-                  .c = dscores.data(), .c_stride = keys});
+                  .c = dscores.data(),
+                  .c_stride = keys});
         for (std::int64_t q = 0; q < queries; ++q) {
           float* p = probabilities.data() + q * keys;
           float* ds = dscores.data() + q * keys;
@@ -173,18 +185,29 @@ void CpuAttention::attend_backward(ConstMatrix dout, ConstMatrix qkv, ConstMatri
           std::fill(p + seen, p + keys, 0.0f);
           std::fill(ds + seen, ds + keys, 0.0f);
         }
-        multiply({.m = queries, .n = dim, .k = keys,
+        multiply({.m = queries,
+                  .n = dim,
+                  .k = keys,
                   .a = {dscores.data(), keys},
                   .b = {rows + head.k_offset, width},
-                  .c = drows + first * width + head.q_offset, .c_stride = width});
-        multiply({.m = keys, .n = dim, .k = queries,
+                  .c = drows + first * width + head.q_offset,
+                  .c_stride = width});
+        multiply({.m = keys,
+                  .n = dim,
+                  .k = queries,
                   .a = {dscores.data(), keys, Transposed::yes},
                   .b = {rows + first * width + head.q_offset, width},
-                  .c = drows + head.k_offset, .c_stride = width, .store = Store::add});
-        multiply({.m = keys, .n = dim, .k = queries,
+                  .c = drows + head.k_offset,
+                  .c_stride = width,
+                  .store = Store::add});
+        multiply({.m = keys,
+                  .n = dim,
+                  .k = queries,
                   .a = {probabilities.data(), keys, Transposed::yes},
                   .b = {d_o, out_width},
-                  .c = drows + head.v_offset, .c_stride = width, .store = Store::add});
+                  .c = drows + head.v_offset,
+                  .c_stride = width,
+                  .store = Store::add});
       }
     }
   });

@@ -34,7 +34,9 @@ class Cpu final : public ComputeBackend {
   const ComputeCapabilities& capabilities() const override { return capabilities_; }
   void* allocate(std::size_t bytes) override { return pool_.allocate(bytes); }
   void release(void* memory, std::size_t bytes) override { pool_.release(memory, bytes); }
-  Operations operations() override { return {*products_, *f32_products_, layers_, attention_, router_, tokens_, optimizer_}; }
+  Operations operations() override {
+    return {*products_, *f32_products_, layers_, attention_, router_, tokens_, optimizer_};
+  }
   void synchronize() override {}  // every call returns when it is done
 
  private:

@@ -9,10 +9,12 @@ namespace mrb {
 
 namespace {
 
-constexpr std::int64_t kRowGrain = 16;       // fewer rows are not worth waking threads for
-constexpr std::int64_t kColumnChunk = 64;    // of a gain's gradient, per thread at a time
+constexpr std::int64_t kRowGrain = 16;     // fewer rows are not worth waking threads for
+constexpr std::int64_t kColumnChunk = 64;  // of a gain's gradient, per thread at a time
 
-float sigmoid(float x) { return 1.0f / (1.0f + vector_exp(-x)); }
+float sigmoid(float x) {
+  return 1.0f / (1.0f + vector_exp(-x));
+}
 
 }  // namespace
 
@@ -31,8 +33,8 @@ void CpuLayers::rms_norm(ConstMatrix x, const float* gain, double eps, Matrix y,
 }
 
 // With y_i = x_i r g_i and r = (mean x^2 + eps)^-1/2:  dx_i = r g_i dy_i - x_i r^3 / width * sum_j dy_j g_j x_j.
-void CpuLayers::rms_norm_backward(ConstMatrix dy, ConstMatrix x, const float* gain, const float* inverse_rms,
-                                  Matrix dx, Store store, float* dgain) {
+void CpuLayers::rms_norm_backward(ConstMatrix dy, ConstMatrix x, const float* gain, const float* inverse_rms, Matrix dx,
+                                  Store store, float* dgain) {
   const std::int64_t width = x.columns;
   parallel_for(x.rows, kRowGrain, [&](std::int64_t t) {
     const float* in = x.row(t);

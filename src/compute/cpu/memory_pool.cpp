@@ -18,7 +18,9 @@ constexpr std::size_t kStepsPerDoubling = 8;
 
 }  // namespace
 
-MemoryPool::~MemoryPool() { drop_free(); }
+MemoryPool::~MemoryPool() {
+  drop_free();
+}
 
 std::size_t MemoryPool::rounded(std::size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
@@ -46,7 +48,9 @@ void* MemoryPool::allocate(std::size_t bytes) {
   return memory;
 }
 
-void MemoryPool::release(void* memory, std::size_t bytes) { free_[rounded(bytes)].push_back(memory); }
+void MemoryPool::release(void* memory, std::size_t bytes) {
+  free_[rounded(bytes)].push_back(memory);
+}
 
 void MemoryPool::drop_free() {
   for (auto& [size, pieces] : free_) {

@@ -28,13 +28,20 @@ auto describe(const dnnl::engine& engine, const memory::desc& a, const memory::d
 
 std::string_view isa_text(dnnl::cpu_isa isa) {
   switch (isa) {
-    case dnnl::cpu_isa::sse41: return "SSE4.1";
-    case dnnl::cpu_isa::avx: return "AVX";
-    case dnnl::cpu_isa::avx2: return "AVX2";
-    case dnnl::cpu_isa::avx512_core: return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 BF16";
-    default: return "newer than AVX-512 BF16";
+    case dnnl::cpu_isa::sse41:
+      return "SSE4.1";
+    case dnnl::cpu_isa::avx:
+      return "AVX";
+    case dnnl::cpu_isa::avx2:
+      return "AVX2";
+    case dnnl::cpu_isa::avx512_core:
+      return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "AVX-512 VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "AVX-512 BF16";
+    default:
+      return "newer than AVX-512 BF16";
   }
 }
 
@@ -84,7 +91,8 @@ struct Bf16Products::State {
     const auto [m, n, k, transposed, store] = shape;
     using Strides = memory::dims;
     const memory::desc a({m, k}, memory::data_type::bf16, Strides{k, 1});
-    const memory::desc b({k, n}, memory::data_type::bf16, transposed == Transposed::yes ? Strides{1, k} : Strides{n, 1});
+    const memory::desc b({k, n}, memory::data_type::bf16,
+                         transposed == Transposed::yes ? Strides{1, k} : Strides{n, 1});
     const memory::desc c({m, n}, memory::data_type::f32, Strides{n, 1});
     dnnl::primitive_attr attributes;
     if (store == Store::add) {

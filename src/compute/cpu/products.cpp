@@ -31,7 +31,7 @@ struct GroupShape {
   std::int64_t size() const { return out * in; }
 };
 
-// ---- f32: oneDNN's sgemm packs as it goes, so the weights are used where they are.
+// ---- f32: oneDNN's sgemm packs as it goes, so packing beforehand is a plain copy.
 
 struct F32Weights final : PackedWeights {
   F32Weights(ConstMatrix weights, int groups)
@@ -55,10 +55,13 @@ class F32Products final : public ProductOps {
     const auto& weights = static_cast<const F32Weights&>(packed);
     const auto [out, in] = weights.shape;
     for_each_group(rows_of, [&](std::int64_t group, std::int64_t first, std::int64_t rows) {
-      multiply({.m = rows, .n = out, .k = in,
+      multiply({.m = rows,
+                .n = out,
+                .k = in,
                 .a = {x.row(first), in},
                 .b = {weights.data.data() + group * weights.shape.size(), in, Transposed::yes},
-                .c = y.row(first), .c_stride = out});
+                .c = y.row(first),
+                .c_stride = out});
     });
   }
 
@@ -67,20 +70,28 @@ class F32Products final : public ProductOps {
     const auto& weights = static_cast<const F32Weights&>(packed);
     const auto [out, in] = weights.shape;
     for_each_group(rows_of, [&](std::int64_t group, std::int64_t first, std::int64_t rows) {
-      multiply({.m = rows, .n = in, .k = out,
+      multiply({.m = rows,
+                .n = in,
+                .k = out,
                 .a = {dy.row(first), out},
                 .b = {weights.data.data() + group * weights.shape.size(), in},
-                .c = dx.row(first), .c_stride = in, .store = store});
+                .c = dx.row(first),
+                .c_stride = in,
+                .store = store});
     });
   }
 
   void weight_gradient(std::span<const std::int64_t> rows_of, ConstMatrix dy, ConstMatrix x, Matrix dw) override {
     const std::int64_t out = dy.columns, in = x.columns;
     for_each_group(rows_of, [&](std::int64_t group, std::int64_t first, std::int64_t rows) {
-      multiply({.m = out, .n = in, .k = rows,
+      multiply({.m = out,
+                .n = in,
+                .k = rows,
                 .a = {dy.row(first), out, Transposed::yes},
                 .b = {x.row(first), in},
-                .c = dw.row(group * out), .c_stride = in, .store = Store::add});
+                .c = dw.row(group * out),
+                .c_stride = in,
+                .store = Store::add});
     });
   }
 };
@@ -187,9 +198,8 @@ class Bf16ProductOps final : public ProductOps {
   static const Number* round(ConstMatrix from, std::vector<Number>& to) {
     const std::int64_t size = from.size() + kRowStep * from.columns;
     to.resize(std::max(to.size(), static_cast<std::size_t>(size)));
-    parallel_for(from.rows, 64, [&](std::int64_t t) {
-      to_bf16(from.row(t), to.data() + t * from.columns, from.columns);
-    });
+    parallel_for(from.rows, 64,
+                 [&](std::int64_t t) { to_bf16(from.row(t), to.data() + t * from.columns, from.columns); });
     std::fill(to.begin() + from.size(), to.begin() + size, Number{0});
     return to.data();
   }
@@ -208,7 +218,8 @@ class Bf16ProductOps final : public ProductOps {
         } else {
           std::fill_n(rounded, kTile, Number{0});
         }
-        for (std::int64_t i = 0; i < count; ++i) left_[static_cast<std::size_t>((first + i) * padded + row)] = rounded[i];
+        for (std::int64_t i = 0; i < count; ++i)
+          left_[static_cast<std::size_t>((first + i) * padded + row)] = rounded[i];
       }
     });
     return left_.data();
@@ -221,7 +232,11 @@ class Bf16ProductOps final : public ProductOps {
 
 }  // namespace
 
-std::unique_ptr<ProductOps> make_f32_products() { return std::make_unique<F32Products>(); }
-std::unique_ptr<ProductOps> make_bf16_products() { return std::make_unique<Bf16ProductOps>(); }
+std::unique_ptr<ProductOps> make_f32_products() {
+  return std::make_unique<F32Products>();
+}
+std::unique_ptr<ProductOps> make_bf16_products() {
+  return std::make_unique<Bf16ProductOps>();
+}
 
 }  // namespace mrb

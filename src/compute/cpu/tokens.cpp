@@ -24,14 +24,15 @@ double log_sum_exp(std::span<const float> logits, float scale) {
   return static_cast<double>(shift) + std::log(sum);
 }
 
-std::span<const float> row_of(ConstMatrix m, std::int64_t t) { return {m.row(t), static_cast<std::size_t>(m.columns)}; }
+std::span<const float> row_of(ConstMatrix m, std::int64_t t) {
+  return {m.row(t), static_cast<std::size_t>(m.columns)};
+}
 
 }  // namespace
 
 void CpuTokens::embed(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y) {
-  parallel_for(y.rows, 64, [&](std::int64_t t) {
-    std::copy_n(table.row(ids[static_cast<std::size_t>(t)]), y.columns, y.row(t));
-  });
+  parallel_for(y.rows, 64,
+               [&](std::int64_t t) { std::copy_n(table.row(ids[static_cast<std::size_t>(t)]), y.columns, y.row(t)); });
 }
 
 // One thread: two tokens may be the same.

@@ -17,9 +17,8 @@ namespace {
   const char* filter = std::getenv("FI_PROVIDER");
   const std::string why = filter ? fmt::format(", with FI_PROVIDER={}", filter) : "";
   throw Error(ErrorKind::environment,
-              fmt::format("libfabric {} offers no provider '{}' on this machine{}; it offers: {}",
-                          libfabric_version(), provider, why,
-                          usable.empty() ? "none" : fmt::format("{}", fmt::join(usable, ", "))),
+              fmt::format("libfabric {} offers no provider '{}' on this machine{}; it offers: {}", libfabric_version(),
+                          provider, why, usable.empty() ? "none" : fmt::format("{}", fmt::join(usable, ", "))),
               filter ? "unset FI_PROVIDER, or use transport.provider: one of those"
                      : "use transport.provider: one of those, or a machine that has it");
 }
@@ -39,8 +38,7 @@ LibfabricDomain open_libfabric_domain(const std::string& provider, const std::st
   return opened;
 }
 
-LibfabricEndpoint::LibfabricEndpoint(const LibfabricDomain& from, std::size_t rank_count,
-                                     std::size_t puts_max) {
+LibfabricEndpoint::LibfabricEndpoint(const LibfabricDomain& from, std::size_t rank_count, std::size_t puts_max) {
   // Each arrival takes a place in the target's queue, and some providers do not notice when it overflows.
   fi_cq_attr queue_options = {};
   queue_options.size = rank_count * puts_max;
@@ -78,10 +76,9 @@ void LibfabricEndpoint::add_peers(std::span<const std::vector<std::byte>> addres
     fi_addr_t peer = FI_ADDR_UNSPEC;
     const int inserted = fi_av_insert(table_.get(), addresses[rank].data(), 1, &peer, 0, nullptr);
     if (inserted != 1) {
-      throw Error(
-          ErrorKind::environment,
-          fmt::format("fi_av_insert did not take the address of rank {}: it returned {}", rank, inserted),
-          fmt::format("check that rank {} uses the same provider and network", rank));
+      throw Error(ErrorKind::environment,
+                  fmt::format("fi_av_insert did not take the address of rank {}: it returned {}", rank, inserted),
+                  fmt::format("check that rank {} uses the same provider and network", rank));
     }
     peers_.push_back(peer);
   }

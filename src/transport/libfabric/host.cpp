@@ -40,8 +40,7 @@ std::string tcp_source_address(bool one_host) {
     inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, text, sizeof text);
     return text;
   }
-  throw Error(ErrorKind::environment,
-              "no network interface is up with an IPv4 address that other hosts can reach",
+  throw Error(ErrorKind::environment, "no network interface is up with an IPv4 address that other hosts can reach",
               "look at `ip address`, or use transport: mpi");
 }
 

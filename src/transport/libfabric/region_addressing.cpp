@@ -10,12 +10,10 @@ namespace mrb {
 RegionAddressing RegionAddressing::from_mr_mode(std::uint64_t mr_mode) {
   constexpr std::uint64_t kKnown = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_LOCAL | FI_MR_ALLOCATED;
   if ((mr_mode & ~kKnown) != 0) {
-    throw Error(
-        ErrorKind::environment,
-        fmt::format(
-            "the provider demands memory registration of mode {:#x}, of which {:#x} is not known here",
-            mr_mode, mr_mode & ~kKnown),
-        "use another provider or version of libfabric");
+    throw Error(ErrorKind::environment,
+                fmt::format("the provider demands memory registration of mode {:#x}, of which {:#x} is not known here",
+                            mr_mode, mr_mode & ~kKnown),
+                "use another provider or version of libfabric");
   }
   return {.by_address = (mr_mode & FI_MR_VIRT_ADDR) != 0,
           .provider_keys = (mr_mode & FI_MR_PROV_KEY) != 0,

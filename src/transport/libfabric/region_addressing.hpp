@@ -9,7 +9,7 @@
 namespace mrb {
 
 struct RegionAddressing {
-  bool by_address = false;  // a write names the target's virtual address; otherwise the offset in its region
+  bool by_address = false;        // a write names the target's virtual address; otherwise the offset in its region
   bool provider_keys = false;     // the provider chooses a region's key; otherwise we do, and keep it unique
   bool local_descriptor = false;  // the source of a write must be registered and its descriptor given
   bool backed_by_pages = false;   // memory must be backed by pages when it is registered

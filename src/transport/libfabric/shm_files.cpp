@@ -48,8 +48,8 @@ Owner this_process() {
 
 std::optional<Owner> owner_in(const std::string& file_name) {
   Owner owner;
-  const int fields = std::sscanf(file_name.c_str(), "mrb-%llu-%llu-%llu-%llu-", &owner.user,
-                                 &owner.pid_namespace, &owner.pid, &owner.start_ticks);
+  const int fields = std::sscanf(file_name.c_str(), "mrb-%llu-%llu-%llu-%llu-", &owner.user, &owner.pid_namespace,
+                                 &owner.pid, &owner.start_ticks);
   return fields == 4 ? std::optional(owner) : std::nullopt;
 }
 
@@ -57,8 +57,7 @@ bool is_stale(const std::filesystem::path& file, const Owner& self) {
   const auto owner = owner_in(file.filename().string());
   if (!owner || owner->user != self.user || owner->pid_namespace != self.pid_namespace) return false;
   struct stat status = {};
-  if (lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
-    return false;
+  if (lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) return false;
   // A pid that is in use again belongs to a process with another start time.
   return start_ticks_of(owner->pid) != owner->start_ticks;
 }
@@ -68,8 +67,7 @@ bool is_stale(const std::filesystem::path& file, const Owner& self) {
 std::string next_shm_endpoint_name() {
   static std::atomic<int> count = 0;
   const Owner self = this_process();
-  return fmt::format("mrb-{}-{}-{}-{}-{}", self.user, self.pid_namespace, self.pid, self.start_ticks,
-                     ++count);
+  return fmt::format("mrb-{}-{}-{}-{}-{}", self.user, self.pid_namespace, self.pid, self.start_ticks, ++count);
 }
 
 int remove_stale_shm_files(const std::string& folder) {
