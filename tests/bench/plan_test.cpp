@@ -44,11 +44,12 @@ TEST_CASE("other work is another workload, with a baseline of its own", "[bench]
   CHECK(plan.experiments[2].is_baseline);
 }
 
-TEST_CASE("the id of an experiment depends on its configuration alone", "[bench]") {
-  const Plan plan = make_plan(settings({"compute.threads=1,2"}), {}),
-             again = make_plan(settings({"compute.threads=2"}), {});
-  CHECK(plan.experiments[1].id == again.experiments[0].id);
+TEST_CASE("the id of an experiment depends on what it computes and how", "[bench]") {
+  const Plan plan = make_plan(settings({"compute.threads=1,2"}), {});
   CHECK(plan.experiments[0].id != plan.experiments[1].id);
+  const auto id = [](std::vector<std::string> sets) { return make_plan(settings(std::move(sets)), {}).experiments[0].id; };
+  CHECK(plan.experiments[1].id == id({"compute.threads=2", "measure.steps=9", "output.dir=elsewhere"}));
+  CHECK(id({"ranks=2", "transport=mpi"}) != id({"ranks=4", "transport=mpi"}));
 }
 
 TEST_CASE("a block is every experiment in some order, and then its mirror image", "[bench]") {
