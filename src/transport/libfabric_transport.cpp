@@ -32,6 +32,9 @@ constexpr std::size_t kPutsMax = 256;
 constexpr std::size_t kPutBytesMax = std::size_t{1} << 30;
 constexpr std::size_t kEventsPerPoll = 64;
 
+// A write that came in has one of these or both: shm of libfabric 2 gives the second alone.
+constexpr std::uint64_t kArrivalFlags = FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+
 // One write in flight. Providers may use `context` for themselves until the write completes.
 struct Operation {
   fi_context2 context;
@@ -87,6 +90,10 @@ class Libfabric final : public Transport {
  private:
   void open(const std::string& provider, bool one_host);
   LibfabricObject<fid_mr> register_memory(std::span<std::byte> memory);
+  bool is_own(const void* context) const {
+    return context >= operations_.data() && context < operations_.data() + operations_.size();
+  }
+  Operation* own_operation(const fi_cq_data_entry&);
   [[noreturn]] void throw_queue_error();
 
   Bootstrap& bootstrap_;
@@ -193,12 +200,21 @@ void Libfabric::poll(std::vector<std::uint32_t>& arrived) {
   if (count == -FI_EAVAIL) throw_queue_error();
   libfabric_call(count, "fi_cq_read");
   for (const fi_cq_data_entry& event : std::span(events).first(static_cast<std::size_t>(count))) {
-    if ((event.flags & FI_REMOTE_WRITE) != 0) {
+    if ((event.flags & kArrivalFlags) != 0) {
       arrived.push_back(static_cast<std::uint32_t>(event.data));
     } else {
-      free_operations_.push_back(static_cast<Operation*>(event.op_context));
+      free_operations_.push_back(own_operation(event));
     }
   }
+}
+
+Operation* Libfabric::own_operation(const fi_cq_data_entry& event) {
+  if (is_own(event.op_context)) return static_cast<Operation*>(event.op_context);
+  throw Error(ErrorKind::internal,
+              fmt::format("provider '{}' completed something that is neither a put of this rank nor one to it: flags "
+                          "{:#x}, context {}",
+                          capabilities_.provider, event.flags, event.op_context),
+              "report this with the version of libfabric, or use transport: mpi");
 }
 
 void Libfabric::throw_queue_error() {
