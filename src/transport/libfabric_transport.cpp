@@ -222,14 +222,14 @@ void Libfabric::throw_queue_error() {
   libfabric_call(fi_cq_readerr(endpoint_->queue(), &event, 0), "fi_cq_readerr");
   const char* words = fi_cq_strerror(endpoint_->queue(), event.prov_errno, event.err_data, nullptr, 0);
   const auto* operation = static_cast<const Operation*>(event.op_context);
-  const bool is_own = operation >= operations_.data() && operation < operations_.data() + operations_.size();
-  throw Error(
-      ErrorKind::environment,
-      fmt::format("{} failed: {} ({}); provider '{}' says {}: {}",
-                  is_own ? fmt::format("a put to rank {}", operation->peer) : "receiving a put", fi_strerror(event.err),
-                  event.err, capabilities_.provider, event.prov_errno, words ? words : "nothing"),
-      is_own ? fmt::format("look at rank {} first: it may have ended", operation->peer)
-             : "look for a rank that has ended");
+  const bool is_own_put = is_own(operation);
+  throw Error(ErrorKind::environment,
+              fmt::format("{} failed: {} ({}); provider '{}' says {}: {}",
+                          is_own_put ? fmt::format("a put to rank {}", operation->peer) : "receiving a put",
+                          fi_strerror(event.err), event.err, capabilities_.provider, event.prov_errno,
+                          words ? words : "nothing"),
+              is_own_put ? fmt::format("look at rank {} first: it may have ended", operation->peer)
+                         : "look for a rank that has ended");
 }
 
 }  // namespace
