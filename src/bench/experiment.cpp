@@ -12,6 +12,7 @@ namespace {
 constexpr double kSmallLoss = 0.01;
 constexpr double kF32Tolerance = 1e-4;
 constexpr double kBf16Tolerance = 2e-2;
+constexpr double kFp8Tolerance = 1e-1;  // three bits of mantissa on every row's journey
 
 double relative_difference(double a, double b, double floor) {
   return std::abs(a - b) / std::max({std::abs(a), std::abs(b), floor});
@@ -25,7 +26,13 @@ double work_difference(const StepSample& a, const StepSample& b) {
 }
 
 double work_tolerance(const Config& config) {
-  return config.compute.dtype == "f32" ? kF32Tolerance : kBf16Tolerance;
+  const DispatcherConfig& dispatcher = config.dispatcher;
+  double tolerance = kF32Tolerance;
+  for (const std::string& dtype : {config.compute.dtype, dispatcher.dispatch_dtype, dispatcher.combine_dtype}) {
+    if (dtype == "bf16") tolerance = std::max(tolerance, kBf16Tolerance);
+    if (dtype.starts_with("fp8")) tolerance = std::max(tolerance, kFp8Tolerance);
+  }
+  return tolerance;
 }
 
 double launch_tokens_per_s(const LaunchSample& launch) {

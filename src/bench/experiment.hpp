@@ -60,8 +60,9 @@ struct StepSample {
   std::int64_t prompt_tokens = 0;
   std::int64_t response_tokens = 0;
   std::int64_t trained_tokens = 0;
-  std::uint64_t dispatch_logical_bytes = 0;  // all ranks, modelled from the routing
-  std::uint64_t dispatch_wire_bytes = 0;     // all ranks, counted as handed to the transport
+  std::uint64_t dispatch_logical_bytes = 0;             // all ranks, modelled from the routing
+  std::uint64_t dispatch_wire_bytes = 0;                // all ranks, counted as handed to the transport
+  std::uint64_t dispatch_wire_bytes_between_nodes = 0;  // the part of it that left its node
 };
 
 // Transports, endpoints, buffers, dispatcher and policy made anew, then all of their steps.

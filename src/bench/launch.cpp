@@ -6,6 +6,7 @@
 #include <exception>
 #include <sstream>
 
+#include "bench/dispatcher_options.hpp"
 #include "cluster/agree.hpp"
 #include "compute/backend.hpp"
 #include "dispatch/check.hpp"
@@ -28,10 +29,10 @@ std::int64_t tokens_to_check(const Config& config) {
                                              kCheckBytesMax / (row_bytes * config.ranks)}));
 }
 
-// What a rank tells rank 0 about a step: "wall unaccounted logical wire", then a line "phase ns" for each.
+// What a rank tells rank 0 about a step: "wall unaccounted logical wire between", then a line "phase ns" for each.
 std::string rank_record(const StepResult& step, const DispatchBytes& bytes) {
-  std::string text =
-      fmt::format("{} {} {} {}\n", step.times.wall_ns, step.times.unaccounted_ns, bytes.logical, bytes.wire);
+  std::string text = fmt::format("{} {} {} {} {}\n", step.times.wall_ns, step.times.unaccounted_ns, bytes.logical,
+                                 bytes.wire, bytes.wire_between_nodes);
   for (const auto& [phase, ns] : step.times.phase_ns) text += fmt::format("{} {}\n", phase, ns);
   return text;
 }
@@ -39,14 +40,15 @@ std::string rank_record(const StepResult& step, const DispatchBytes& bytes) {
 void add_rank(StepSample& sample, const std::string& record) {
   std::istringstream lines(record);
   std::int64_t wall_ns = 0, unaccounted_ns = 0;
-  std::uint64_t logical = 0, wire = 0;
-  lines >> wall_ns >> unaccounted_ns >> logical >> wire;
+  std::uint64_t logical = 0, wire = 0, between_nodes = 0;
+  lines >> wall_ns >> unaccounted_ns >> logical >> wire >> between_nodes;
   sample.wall_ns = std::max(sample.wall_ns, wall_ns);
   sample.unaccounted_ratio_max =
       std::max(sample.unaccounted_ratio_max,
                std::abs(static_cast<double>(unaccounted_ns)) / static_cast<double>(std::max<std::int64_t>(1, wall_ns)));
   sample.dispatch_logical_bytes += logical;
   sample.dispatch_wire_bytes += wire;
+  sample.dispatch_wire_bytes_between_nodes += between_nodes;
   std::string phase;
   for (std::int64_t ns = 0; lines >> phase >> ns;) {
     const auto [entry, is_new] = sample.phases.try_emplace(phase);
@@ -64,23 +66,25 @@ struct Launch::Parts {
       : experiment(given),
         context(launch_context),
         transport(make_transport(given.config.transport.name, context.bootstrap, {given.config.transport.provider})),
-        channel(*transport, context.bootstrap, given.config.transport.timeout_s) {
+        channel(*transport, context.bootstrap, given.config.transport.timeout_s),
+        phases(context.clock) {
     const Config& config = experiment.config;
     run_on_all(context.bootstrap, [&] {
       const int threads = config.compute.threads > 0 ? config.compute.threads : context.threads;
       compute = make_compute(config.compute.name, {config.compute.dtype, threads});
     });
-    dispatcher = make_dispatcher(config.dispatcher.name, channel, dispatcher_options());
+    dispatcher = make_dispatcher(config.dispatcher.name, channel, options());
     // Weights, gradients and moments: here a rank may run out of memory. No rank waits for another in it.
     run_on_all(context.bootstrap, [&] {
-      trainer = std::make_unique<Trainer>(
-          config, TrainerParts{context.bootstrap, channel, *compute, *dispatcher, context.clock});
+      trainer =
+          std::make_unique<Trainer>(config, TrainerParts{context.bootstrap, channel, *compute, *dispatcher, phases});
     });
   }
 
-  DispatcherOptions dispatcher_options() const {
-    const ModelShape& model = experiment.config.model;
-    return {.hidden = model.hidden, .placement = {model.experts, context.bootstrap.size()}};
+  DispatcherOptions options() {
+    DispatcherOptions options = dispatcher_options(experiment.config, context.ranks_per_node);
+    options.phases = &phases;
+    return options;
   }
 
   StepSample gather(const StepResult& step, DispatchBytes before);
@@ -89,6 +93,7 @@ struct Launch::Parts {
   LaunchContext context;
   std::unique_ptr<Transport> transport;
   Channel channel;
+  PhaseClock phases;
   std::unique_ptr<ComputeBackend> compute;
   std::unique_ptr<Dispatcher> dispatcher;
   std::unique_ptr<Trainer> trainer;
@@ -99,7 +104,7 @@ Launch::Launch(const Experiment& experiment, const LaunchContext& context)
 
 void Launch::check() {
   const Config& config = parts_->experiment.config;
-  check_dispatcher(*parts_->dispatcher, parts_->context.bootstrap, parts_->dispatcher_options(),
+  check_dispatcher(*parts_->dispatcher, parts_->context.bootstrap, parts_->options(),
                    {.tokens_per_rank = tokens_to_check(config), .top_k = config.model.top_k, .seed = config.seed});
 }
 
@@ -113,8 +118,7 @@ Launch::~Launch() {
 }
 
 StepSample Launch::Parts::gather(const StepResult& step, DispatchBytes before) {
-  const DispatchBytes now = dispatcher->bytes();
-  const std::string mine = rank_record(step, {.logical = now.logical - before.logical, .wire = now.wire - before.wire});
+  const std::string mine = rank_record(step, dispatcher->bytes() - before);
   const auto records = context.bootstrap.all_gather(std::as_bytes(std::span(mine)));
   StepSample sample{.step = step.step,
                     .loss = step.loss,

@@ -13,7 +13,8 @@ namespace mrb {
 struct LaunchContext {
   Bootstrap& bootstrap;
   const Clock& clock;
-  int threads = 1;  // per rank, where the configuration leaves it to us
+  int ranks_per_node = 0;  // of the machines; 0: all ranks are on one
+  int threads = 1;         // per rank, where the configuration leaves it to us
 };
 
 class Launch {

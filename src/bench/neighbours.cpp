@@ -85,6 +85,15 @@ int cores_of(const std::vector<Machine>& machines, int rank) {
   return std::max(1, static_cast<int>(share + kRounding));
 }
 
+int ranks_per_node(const std::vector<Machine>& machines) {
+  const auto size = static_cast<std::size_t>(ranks_on(machines, machines.front().host));
+  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
+    const std::string& first = machines[rank / size * size].host;
+    if (machines[rank].host != first || ranks_on(machines, first) != static_cast<int>(size)) return 0;
+  }
+  return static_cast<int>(size);
+}
+
 std::uint64_t memory_bytes_per_rank(const std::vector<Machine>& machines) {
   std::uint64_t least = 0;
   for (const Machine& machine : machines) {

@@ -17,6 +17,9 @@ std::vector<Machine> meet(Bootstrap&, const Machine& mine);
 // them, and so is what a quota leaves of the node. Bound ranks (each to its own cores) and free ones both come out right.
 int cores_of(const std::vector<Machine>& machines, int rank);
 
+// Ranks on each node when all nodes have as many and ranks are numbered node by node; otherwise 0.
+int ranks_per_node(const std::vector<Machine>& machines);
+
 // Memory for each rank on the node where it is least: 90% of the node's, the rest is the system's. 0: unknown.
 std::uint64_t memory_bytes_per_rank(const std::vector<Machine>& machines);
 

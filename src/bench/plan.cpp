@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/units.hpp"
+#include "bench/dispatcher_options.hpp"
 
 namespace mrb {
 
@@ -35,18 +37,25 @@ std::string label_of(const Point& point) {
 
 // Empty when the experiment can run.
 std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
-  if (config.dispatcher.name == "reference" && config.ranks > 1) {
-    return fmt::format("dispatcher 'reference' works within one rank, and there are {}", config.ranks);
+  const DispatcherOptions options = dispatcher_options(config, limits.ranks_per_node);
+  const DispatcherCapabilities capabilities = dispatcher_capabilities(config.dispatcher.name, options);
+  if (const std::string misfit = dispatcher_misfit(capabilities, options); !misfit.empty()) return misfit;
+  if (const std::int64_t tokens = tokens_per_call_max(config); tokens > capabilities.tokens_max) {
+    return fmt::format(
+        "dispatcher '{}' would have room for {} tokens of a rank in one call (dispatcher.tokens_max), and "
+        "there may be {}",
+        capabilities.name, capabilities.tokens_max, tokens);
   }
   if (config.transport.name == "loopback" && config.ranks > 1) {
     return fmt::format("transport 'loopback' stays within one process, and there are {} ranks", config.ranks);
   }
-  const std::uint64_t needed = estimate_memory_bytes(config);
+  const std::uint64_t needed = estimate_memory_bytes(config) + capabilities.buffer_bytes;
   if (limits.memory_bytes_per_rank > 0 && needed > limits.memory_bytes_per_rank) {
     return fmt::format(
-        "it needs about {} a rank (weights, their gradients, moments and packed copies, cache, activations), "
-        "and there are {}",
-        bytes_text(needed), bytes_text(limits.memory_bytes_per_rank));
+        "it needs about {} a rank (weights, their gradients, moments and packed copies, cache, activations; and {} for "
+        "dispatch: {}), and there are {}",
+        bytes_text(needed), bytes_text(capabilities.buffer_bytes), capabilities.buffer_formula,
+        bytes_text(limits.memory_bytes_per_rank));
   }
   return "";
 }
@@ -85,6 +94,18 @@ void settle_baselines(Plan& plan) {
                                        skipped.experiment.label, experiment.label));
     }
   }
+}
+
+void note_emulated_nodes(Plan& plan, int ranks_per_node) {
+  std::set<std::string> notes;
+  for (const Experiment& experiment : plan.experiments) {
+    const Config& config = experiment.config;
+    const int real = ranks_per_node > 0 ? ranks_per_node : config.ranks;
+    if (config.ranks_per_node == 0 || config.ranks_per_node == real) continue;
+    notes.insert(fmt::format("emulated nodes: the dispatchers take {} ranks for a node, and the machines have {} each",
+                             config.ranks_per_node, real));
+  }
+  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
 }
 
 }  // namespace
@@ -145,6 +166,7 @@ Plan make_plan(const Settings& settings, const PlanLimits& limits) {
                 "change what the reasons name; moe-rl-bench list shows what this build has");
   }
   settle_baselines(plan);
+  note_emulated_nodes(plan, limits.ranks_per_node);
   const Config& first = plan.experiments.front().config;
   plan.blocks = draw_blocks(static_cast<int>(plan.experiments.size()), first.measure.blocks, first.seed);
   return plan;

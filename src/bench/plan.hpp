@@ -12,6 +12,7 @@ namespace mrb {
 // What this machine sets limits to.
 struct PlanLimits {
   std::uint64_t memory_bytes_per_rank = 0;  // of the rank with least; 0: unknown, nothing is skipped for it
+  int ranks_per_node = 0;                   // of the machines; 0: all ranks are on one
 };
 
 // Throws Error(config) when nothing can run, with the reasons.

@@ -27,6 +27,22 @@ std::string rows(const std::vector<RegistryLine>& lines) {
   return text;
 }
 
+std::string dispatchers() {
+  std::string text;
+  for (const RegistryLine& line : dispatcher_lines()) {
+    if (!line.needs.empty()) {
+      text += row(line.name, line.needs);
+      continue;
+    }
+    const DispatcherOptions any{.hidden = 1, .placement = {.expert_count = 1}};
+    const DispatcherCapabilities capabilities = dispatcher_capabilities(line.name, any);
+    text += fmt::format("  {:<18} on   {}\n  {:<18}      as in {}\n", line.name, capabilities.pattern, "",
+                        capabilities.published);
+  }
+  return text +
+         "  All are implementations of our own: of the wire pattern, not copies of the kernels named beside it.\n";
+}
+
 std::string models() {
   std::string text;
   for (const ModelPreset& preset : model_presets()) {
@@ -52,7 +68,7 @@ std::string libraries() {
 
 const std::vector<std::pair<std::string, std::function<std::string()>>>& families() {
   static const std::vector<std::pair<std::string, std::function<std::string()>>> all = {
-      {"dispatchers", [] { return rows(dispatcher_lines()); }},
+      {"dispatchers", dispatchers},
       {"transports", [] { return rows(transport_lines()); }},
       {"compute", [] { return rows(compute_lines()); }},
       {"bootstraps", [] { return rows(bootstrap_lines()); }},

@@ -37,6 +37,10 @@ void print_error(const std::string& text) {
   std::fputs(("error: " + text + "\n").c_str(), stderr);
 }
 
+PlanLimits limits_of(const std::vector<Machine>& machines) {
+  return {.memory_bytes_per_rank = memory_bytes_per_rank(machines), .ranks_per_node = ranks_per_node(machines)};
+}
+
 std::string plan_text(const Plan& plan) {
   std::string text;
   for (const std::string& note : plan.notes) text += "note: " + note + "\n";
@@ -74,7 +78,7 @@ class Run {
       info_.settings = load_settings(sources);
     });
     require_equal_settings(bootstrap_, machines_, settings_yaml(info_.settings, Origins::hidden));
-    plan_ = mrb::make_plan(info_.settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines_)});
+    plan_ = mrb::make_plan(info_.settings, limits_of(machines_));
   }
 
   const Plan& plan() const { return plan_; }
@@ -97,7 +101,8 @@ class Run {
     const RunnerHooks hooks{.interrupted = [] { return received_signal != 0; },
                             .save = [&](const RunRecord& record) { save(record); },
                             .progress = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }};
-    const RunRecord record = run_plan(plan_, {bootstrap_, clock, cores_of(machines_, bootstrap_.rank())}, hooks);
+    const RunRecord record =
+        run_plan(plan_, {bootstrap_, clock, ranks_per_node(machines_), cores_of(machines_, bootstrap_.rank())}, hooks);
     if (bootstrap_.rank() == 0) std::fputs(run_table(info_, record, folder_->path()).c_str(), stdout);
     const int code = record.status == "interrupted" ? 128 + (received_signal != 0 ? received_signal : SIGTERM)
                                                     : exit_code_of(record);
@@ -193,7 +198,7 @@ int run_as_rank(const std::string& bootstrap_name, const SettingsOptions& option
 // What would run if all ranks were started on this machine.
 std::string dry_run_text(const Settings& settings, int ranks, const std::vector<std::string>& arguments) {
   const std::vector<Machine> machines(static_cast<std::size_t>(ranks), read_machine());
-  std::string text = plan_text(make_plan(settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines)}));
+  std::string text = plan_text(make_plan(settings, limits_of(machines)));
   if (ranks > 1) text += fmt::format("starts {}\n", fmt::join(mpirun_command(ranks, arguments), " "));
   return text;
 }

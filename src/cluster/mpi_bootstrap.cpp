@@ -24,7 +24,12 @@ class Mpi final : public Bootstrap {
                   "make one mpi bootstrap and pass it on");
     }
     int threads = 0;
-    mpi_call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");
+    // One thread at a time, and not always the same: a dispatcher may have one of its own that moves the bytes.
+    mpi_call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
+    if (threads < MPI_THREAD_SERIALIZED) {
+      throw Error(ErrorKind::environment, "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED)",
+                  "use an MPI that was built with threads");
+    }
     mpi_call(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     MPI_Request request = MPI_REQUEST_NULL;
     mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");

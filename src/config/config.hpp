@@ -42,6 +42,12 @@ struct OptimizerConfig {  // AdamW
 
 struct DispatcherConfig {
   std::string name = "alltoall";
+  std::string dispatch_dtype = "f32";  // of rows on the wire to the experts: f32, bf16, fp8 or fp8_pow2
+  std::string combine_dtype = "f32";   // of rows on their way back
+  int tokens_max = 0;                  // low_latency and proxy: tokens of a rank in one call; 0: what the run needs
+  std::string batching = "expert";     // low_latency: what goes into one put: token, expert or rank
+  std::string dedup = "rank";          // proxy: what is sent once per rank instead of once per copy: none or rank
+  int prefix_rows = 64;                // proxy: rows sent to each rank before the counts are known
 };
 
 struct TransportConfig {
@@ -71,6 +77,7 @@ struct OutputConfig {
 // One value for every field.
 struct Config {
   int ranks = 1;
+  int ranks_per_node = 0;  // as the dispatchers see it; 0: as it is. Fewer than there are emulate more nodes
   std::uint64_t seed = 1;
   ModelShape model;
   GrpoConfig grpo;

@@ -220,9 +220,43 @@ void add_optimizer_fields(Table& table) {
   add("clip_norm", 0, 1e6, "Largest norm of the whole gradient; 0: not clipped", &O::clip_norm);
 }
 
+// The options of one dispatcher mean nothing to the others.
+void add_dispatcher_fields(Table& table) {
+  const auto of = [](std::initializer_list<const char*> names) {
+    return [names = std::vector<std::string>(names.begin(), names.end())](const Config& config) {
+      return std::find(names.begin(), names.end(), config.dispatcher.name) != names.end();
+    };
+  };
+  // Rounding decides what is computed, so these are work, not method.
+  const auto dtype = [&](const char* key, const char* sentence, std::string DispatcherConfig::*member) {
+    table.push_back(choice(key, workload, {"f32", "bf16", "fp8", "fp8_pow2"}, sentence,
+                           [member](Config& c) -> std::string& { return c.dispatcher.*member; }));
+  };
+  dtype("dispatcher.dispatch_dtype", "Of rows on the wire to the experts; fp8 is E4M3 with scales of 128 elements",
+        &DispatcherConfig::dispatch_dtype);
+  dtype("dispatcher.combine_dtype", "Of rows on their way back; sums are f32", &DispatcherConfig::combine_dtype);
+  table.push_back(number("dispatcher.tokens_max", method, 0, 1 << 24,
+                         "low_latency and proxy: most tokens of a rank in one call; 0: what the run needs",
+                         [](Config& c) -> int& { return c.dispatcher.tokens_max; }));
+  table.back().applies = of({"low_latency", "proxy"});
+  table.push_back(choice("dispatcher.batching", method, {"token", "expert", "rank"},
+                         "low_latency: the rows that go into one put",
+                         [](Config& c) -> std::string& { return c.dispatcher.batching; }));
+  table.back().applies = of({"low_latency"});
+  table.push_back(choice("dispatcher.dedup", method, {"none", "rank"},
+                         "proxy: one row per copy, or one for all copies of a token on one rank",
+                         [](Config& c) -> std::string& { return c.dispatcher.dedup; }));
+  table.back().applies = of({"proxy"});
+  table.push_back(number("dispatcher.prefix_rows", method, 0, 1 << 20,
+                         "proxy: rows sent to each rank before the counts are known",
+                         [](Config& c) -> int& { return c.dispatcher.prefix_rows; }));
+  table.back().applies = of({"proxy"});
+}
+
 void add_method_fields(Table& table) {
   table.push_back(name("dispatcher", "Moves tokens to experts and back",
                        [](Config& c) -> std::string& { return c.dispatcher.name; }));
+  add_dispatcher_fields(table);
   table.push_back(
       name("transport", "Moves bytes between ranks", [](Config& c) -> std::string& { return c.transport.name; }));
   table.back().default_in_words = "mpi; loopback for one rank";
@@ -259,6 +293,9 @@ Table make_fields() {
   Table table;
   table.push_back(number("ranks", session, 1, 4096, "Processes, started by mpirun when there is more than one",
                          [](Config& c) -> int& { return c.ranks; }));
+  table.push_back(number("ranks_per_node", method, 0, 4096,
+                         "As the dispatchers see it; 0: as it is. Fewer than there are emulate more nodes",
+                         [](Config& c) -> int& { return c.ranks_per_node; }));
   table.push_back(number("seed", session, 0, kJsonIntegerMax,
                          "Decides weights, prompts, lengths, sampling and the order of launches",
                          [](Config& c) -> std::uint64_t& { return c.seed; }));

@@ -32,6 +32,11 @@ void check_experts(const Config& config, Misfits& found) {
                      fmt::format("{} experts do not divide over {} ranks", model.experts, config.ranks),
                      fmt::format("use one of: {} ranks", divisors(model.experts))});
   }
+  if (config.ranks_per_node > 0 && config.ranks % config.ranks_per_node != 0) {
+    found.push_back({{"ranks_per_node", "ranks"},
+                     fmt::format("{} ranks do not divide over nodes of {}", config.ranks, config.ranks_per_node),
+                     fmt::format("use a ranks_per_node of 0, or one of: {}", divisors(config.ranks))});
+  }
 }
 
 void check_layers(const ModelShape& model, Misfits& found) {

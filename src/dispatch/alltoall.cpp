@@ -14,8 +14,20 @@
 #include <numeric>
 
 #include "dispatch/row_exchange.hpp"
+#include "dispatch/traffic_model.hpp"
 
 namespace mrb {
+
+DispatcherCapabilities alltoall_capabilities(const DispatcherOptions& options) {
+  const double copies = static_cast<double>(options.tokens_max) * options.top_k;
+  return {.name = "alltoall",
+          .pattern = "one row per (token, expert)",
+          .published = "NCCL all-to-all, as Megatron's alltoall dispatcher uses it",
+          .tree = ReductionTree::by_copy,
+          .top_k_max = options.placement.expert_count,
+          .buffer_bytes = block_buffer_bytes(options, copies, copies),
+          .buffer_formula = block_buffer_formula("tokens x top_k", copies)};
+}
 
 namespace {
 
@@ -41,13 +53,8 @@ class AllToAll final : public Dispatcher {
   AllToAll(Channel& channel, const DispatcherOptions& options)
       : placement_(options.placement),
         exchange_(channel, options),
-        counts_(exchange_.blocks(), placement_.rank_count, static_cast<std::size_t>(placement_.expert_count)) {
-    capabilities_ = {.name = "alltoall",
-                     .pattern = "one row per (token, expert)",
-                     .tree = ReductionTree::by_copy,
-                     .top_k_max = placement_.expert_count,
-                     .ranks_max = std::numeric_limits<int>::max()};  // as many as the channel connects
-  }
+        counts_(exchange_.blocks(), placement_.rank_count, static_cast<std::size_t>(placement_.expert_count)),
+        capabilities_(alltoall_capabilities(options)) {}
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
   DispatchBytes bytes() const override { return exchange_.bytes(); }
@@ -67,54 +74,68 @@ class AllToAll final : public Dispatcher {
     return route;
   }
 
-  void dispatch(const Route& any_route, TokenSide from, RowSide to) override {
+  void settle(Route&) override {}  // route() has counted
+
+  void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const AllToAllRoute&>(any_route);
-    const auto* tokens = static_cast<const T*>(from.tokens);
+    const std::byte* tokens = exchange_.encoded(static_cast<const T*>(from.tokens), route.token_count);
     const auto* copy_values = static_cast<const T*>(from.copy_values);
-    auto* rows = static_cast<T*>(to.rows);
-    auto* row_values = static_cast<T*>(to.row_values);
-    const Values values = values_between(from, to);
-    const std::int64_t hidden = exchange_.hidden();
-    exchange_.to_experts(
-        route.blocks, values,
-        [&](int target, RowBlock<T> block) {
-          const std::int64_t first = route.first_slot[static_cast<std::size_t>(target)];
-          for (std::int64_t row = 0; row < route.blocks.copies.at(exchange_.rank(), target); ++row) {
-            const std::int64_t copy = route.copy_in_slot[static_cast<std::size_t>(first + row)];
-            std::copy_n(tokens + copy / route.top_k * hidden, hidden, block.rows + row * hidden);
-            if (values == Values::sent) block.values[row] = copy_values[copy];
-          }
-        },
-        [&](std::span<const RowBlock<const T>> blocks) {
-          for (std::size_t source = 0; source < blocks.size(); ++source) {
-            for (const Run& run : route.runs[source]) {
-              std::copy_n(blocks[source].rows + run.block_row * hidden, run.rows * hidden, rows + run.row * hidden);
-              if (values == Values::none) continue;
-              std::copy_n(blocks[source].values + run.block_row, run.rows, row_values + run.row);
-            }
-          }
-        });
+    const std::size_t row_bytes = exchange_.forth().row_bytes();
+    exchange_.count_dispatched(route.blocks.copies, values);
+    exchange_.start_to_experts(route.blocks, values, [&](int target, OutBlock block) {
+      const std::int64_t first = route.first_slot[static_cast<std::size_t>(target)];
+      for (std::int64_t row = 0; row < route.blocks.copies.at(exchange_.rank(), target); ++row) {
+        const std::int64_t copy = route.copy_in_slot[static_cast<std::size_t>(first + row)];
+        block.rows =
+            std::copy_n(tokens + static_cast<std::size_t>(copy / route.top_k) * row_bytes, row_bytes, block.rows);
+        if (values == Values::sent) block.values[row] = copy_values[copy];
+      }
+    });
   }
 
-  void combine(const Route& any_route, RowSide from, TokenSide to) override {
+  void dispatch_wait(Route& any_route, RowSide to) override {
+    const auto& route = static_cast<const AllToAllRoute&>(any_route);
+    auto* rows = static_cast<T*>(to.rows);
+    exchange_.finish([&](std::span<const InBlock> blocks) {
+      for (std::size_t source = 0; source < blocks.size(); ++source) {
+        const InBlock& block = blocks[source];
+        for (const Run& run : route.runs[source]) {
+          exchange_.forth().decode(block.rows + offset_bytes(run, exchange_.forth()), run.rows,
+                                   rows + run.row * exchange_.hidden());
+          if (block.values == nullptr) continue;
+          std::copy_n(block.values + run.block_row, run.rows, static_cast<T*>(to.row_values) + run.row);
+        }
+      }
+    });
+  }
+
+  void combine_send(Route& any_route, RowSide from, Values values) override {
     const auto& route = static_cast<const AllToAllRoute&>(any_route);
     const auto* rows = static_cast<const T*>(from.rows);
-    const auto* row_values = static_cast<const T*>(from.row_values);
-    const Values values = values_between(to, from);
-    const std::int64_t hidden = exchange_.hidden();
-    exchange_.to_tokens(
-        route.blocks, values,
-        [&](int target, RowBlock<T> block) {
-          for (const Run& run : route.runs[static_cast<std::size_t>(target)]) {
-            std::copy_n(rows + run.row * hidden, run.rows * hidden, block.rows + run.block_row * hidden);
-            if (values == Values::none) continue;
-            std::copy_n(row_values + run.row, run.rows, block.values + run.block_row);
-          }
-        },
-        [&](std::span<const RowBlock<const T>> blocks) { add_up(route, blocks, values, to); });
+    exchange_.count_combined(route.blocks.copies, values);
+    exchange_.start_to_tokens(route.blocks, values, [&](int target, OutBlock block) {
+      for (const Run& run : route.runs[static_cast<std::size_t>(target)]) {
+        exchange_.back().encode(rows + run.row * exchange_.hidden(), run.rows,
+                                block.rows + offset_bytes(run, exchange_.back()));
+        if (block.values == nullptr) continue;
+        std::copy_n(static_cast<const T*>(from.row_values) + run.row, run.rows, block.values + run.block_row);
+      }
+    });
+  }
+
+  void combine_wait(Route& any_route, TokenSide to) override {
+    const auto& route = static_cast<const AllToAllRoute&>(any_route);
+    exchange_.finish([&](std::span<const InBlock> blocks) { add_up(route, blocks, to); });
   }
 
  private:
+  using OutBlock = typename RowExchange<T>::OutBlock;
+  using InBlock = typename RowExchange<T>::InBlock;
+
+  static std::size_t offset_bytes(const Run& run, const RowSums<T>& rows) {
+    return static_cast<std::size_t>(run.block_row) * rows.row_bytes();
+  }
+
   // A counting sort by expert. It is stable, so the copies of one expert stay in the order of (token, k).
   void give_slots(const Routing& routing, std::span<const std::int64_t> copies_of_expert, AllToAllRoute& route) const {
     std::vector<std::int64_t> next_slot(copies_of_expert.size() + 1);
@@ -151,24 +172,25 @@ class AllToAll final : public Dispatcher {
     }
   }
 
-  void add_up(const AllToAllRoute& route, std::span<const RowBlock<const T>> blocks, Values values,
-              TokenSide to) const {
-    const std::int64_t hidden = exchange_.hidden();
-    auto* tokens = static_cast<T*>(to.tokens);
+  void add_up(const AllToAllRoute& route, std::span<const InBlock> blocks, TokenSide to) {
+    const std::size_t row_bytes = exchange_.back().row_bytes();
+    exchange_.back().from_wire(
+        route.token_count,
+        [&](std::int64_t token, std::vector<const std::byte*>& parts) {  // in ascending k
+          for (std::int64_t copy = token * route.top_k; copy < (token + 1) * route.top_k; ++copy) {
+            const int target = route.target_of_copy[static_cast<std::size_t>(copy)];
+            if (target < 0) continue;
+            const auto row = static_cast<std::size_t>(route.block_row_of_copy[static_cast<std::size_t>(copy)]);
+            parts.push_back(blocks[static_cast<std::size_t>(target)].rows + row * row_bytes);
+          }
+        },
+        static_cast<T*>(to.tokens));
+    if (blocks.front().values == nullptr) return;
     auto* copy_values = static_cast<T*>(to.copy_values);
-    std::vector<const T*> rows;  // of one token, in ascending k
-    for (std::int64_t token = 0; token < route.token_count; ++token) {
-      rows.clear();
-      for (std::int64_t copy = token * route.top_k; copy < (token + 1) * route.top_k; ++copy) {
-        const int target = route.target_of_copy[static_cast<std::size_t>(copy)];
-        if (values == Values::sent) copy_values[copy] = 0;
-        if (target < 0) continue;
-        const auto& block = blocks[static_cast<std::size_t>(target)];
-        const std::int64_t row = route.block_row_of_copy[static_cast<std::size_t>(copy)];
-        rows.push_back(block.rows + row * hidden);
-        if (values == Values::sent) copy_values[copy] = block.values[row];
-      }
-      sum_rows<T>(rows, hidden, tokens + token * hidden);
+    for (std::size_t copy = 0; copy < route.target_of_copy.size(); ++copy) {
+      const int target = route.target_of_copy[copy];
+      copy_values[copy] =
+          target < 0 ? T{0} : blocks[static_cast<std::size_t>(target)].values[route.block_row_of_copy[copy]];
     }
   }
 

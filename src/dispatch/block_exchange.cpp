@@ -30,15 +30,17 @@ BlockExchange::BlockExchange(Channel& channel)
       me_(channel.rank()),
       ranks_(channel.size()),
       send_capacity_(static_cast<std::size_t>(ranks_)),
-      receive_capacity_(static_cast<std::size_t>(ranks_)) {
+      receive_capacity_(static_cast<std::size_t>(ranks_)),
+      bytes_put_to_(static_cast<std::size_t>(ranks_)) {
   allocate();
 }
 
 BlockExchange::~BlockExchange() {
   if (std::uncaught_exceptions() == 0) {
     try {
-      wait_until_read(0, "closing");
-      wait_until_read(1, "closing");
+      operation_ = "closing";
+      wait_until_read(0);
+      wait_until_read(1);
       channel_.wait_sent("closing");
     } catch (const Error&) {
       // A rank that does not answer now writes nothing more either, and whoever needs it next will say so.
@@ -90,7 +92,7 @@ void BlockExchange::grow(std::span<const std::size_t> send_bytes, std::span<cons
   bool grows = false;
   const auto raise = [&](std::size_t& capacity, std::size_t bytes) {
     if (bytes <= capacity) return;
-    capacity = aligned(bytes + bytes / 2);  // registering is slow, and the next routing may need a little more
+    capacity = aligned(with_headroom(bytes));
     grows = true;
   };
   for (std::size_t rank = 0; rank < send_bytes.size(); ++rank) {
@@ -98,23 +100,24 @@ void BlockExchange::grow(std::span<const std::size_t> send_bytes, std::span<cons
     raise(receive_capacity_[rank], receive_bytes[rank]);
   }
   if (!grows) return;
-  wait_until_read(0, "growing");  // the peers' notices are the last that may still come into the old memory
-  wait_until_read(1, "growing");
-  channel_.wait_sent("growing");
+  operation_ = "growing";
+  wait_until_read(0);  // the peers' notices are the last that may still come into the old memory
+  wait_until_read(1);
+  channel_.wait_sent(operation_);
   channel_.withdraw(send_region_);
   channel_.withdraw(receive_region_);
   allocate();
 }
 
-void BlockExchange::run(const BlockPlan& plan, const PairTable& bytes, std::string_view operation, const Fill& fill,
-                        const Read& read) {
-  const std::size_t half = half_;
+void BlockExchange::start(const BlockPlan& plan, const PairTable& bytes, std::string_view operation, const Fill& fill) {
+  operation_ = operation;
+  running_half_ = half_;
   half_ ^= 1;
-  wait_until_read(half, operation);
-  const Tag data = channel_.next_tag();
-  const Tag notice = channel_.next_tag();
+  wait_until_read(running_half_);
+  data_ = channel_.next_tag();
+  notice_ = channel_.next_tag();
 
-  std::byte* const received = receive_.data() + receive_base(me_, half);
+  std::byte* const received = receive_.data() + receive_base(me_, running_half_);
   for (int step = 1; step <= ranks_; ++step) {
     const int target = (me_ + step) % ranks_;  // its own block last, while the others travel
     if (target == me_) {
@@ -125,39 +128,47 @@ void BlockExchange::run(const BlockPlan& plan, const PairTable& bytes, std::stri
     const std::size_t block_bytes = size_at(bytes, me_, target);
     if (block_bytes == 0) continue;
     fill(target, send_.data() + block);
-    channel_.put(target, {send_region_, block},
-                 {receive_region_, receive_base(target, half) + at(plan.landing_offset_bytes, target)}, block_bytes,
-                 data, operation);
-    bytes_put_ += block_bytes;
+    put(target, {send_region_, block},
+        {receive_region_, receive_base(target, running_half_) + at(plan.landing_offset_bytes, target)}, block_bytes,
+        data_);
   }
 
-  std::vector<std::size_t> expected;
-  std::vector<const std::byte*> blocks;
+  expected_.clear();
+  received_.clear();
   for (int source = 0; source < ranks_; ++source) {
-    expected.push_back(size_at(bytes, source, me_));
-    blocks.push_back(received + at(plan.receive_offset_bytes, source));
+    expected_.push_back(size_at(bytes, source, me_));
+    received_.push_back(received + at(plan.receive_offset_bytes, source));
   }
-  channel_.wait_arrivals(data, expected, operation);
-  channel_.wait_sent(operation);  // the send buffer is free again, and nothing waits for this rank to poll
-  read(blocks);
-  tell_all_read(notice, operation);
+}
+
+void BlockExchange::finish(const Read& read) {
+  channel_.wait_arrivals(data_, expected_, operation_);
+  channel_.wait_sent(operation_);  // the send buffer is free again, and nothing waits for this rank to poll
+  const auto received = std::move(received_);
+  const std::size_t half = running_half_;
+  const Tag notice = notice_;
+  read(received);
+  tell_all_read(notice);
   unread_[half] = notice;
 }
 
-void BlockExchange::tell_all_read(Tag notice, std::string_view operation) {
+void BlockExchange::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag) {
+  channel_.put(peer, from, to, bytes, tag, operation_);
+  bytes_put_to_[static_cast<std::size_t>(peer)] += bytes;
+}
+
+void BlockExchange::tell_all_read(Tag notice) {
   for (int step = 1; step < ranks_; ++step) {
-    const int peer = (me_ + step) % ranks_;
-    channel_.put(peer, {send_region_, 0}, {receive_region_, static_cast<std::size_t>(me_) * kNoticeBytes}, kNoticeBytes,
-                 notice, operation);
-    bytes_put_ += kNoticeBytes;
+    put((me_ + step) % ranks_, {send_region_, 0}, {receive_region_, static_cast<std::size_t>(me_) * kNoticeBytes},
+        kNoticeBytes, notice);
   }
 }
 
-void BlockExchange::wait_until_read(std::size_t half, std::string_view operation) {
+void BlockExchange::wait_until_read(std::size_t half) {
   if (!unread_[half]) return;
   const Tag notice = *unread_[half];
   unread_[half].reset();
-  channel_.wait_arrivals(notice, std::vector<std::size_t>(static_cast<std::size_t>(ranks_), kNoticeBytes), operation);
+  channel_.wait_arrivals(notice, std::vector<std::size_t>(static_cast<std::size_t>(ranks_), kNoticeBytes), operation_);
 }
 
 }  // namespace mrb

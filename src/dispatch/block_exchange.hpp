@@ -18,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -52,6 +53,11 @@ struct BlockPlan {
   std::vector<std::size_t> landing_offset_bytes;  // by target: this rank's block in the target's receive buffer
 };
 
+// What is allocated for blocks of so many bytes: registering is slow, and the next routing may need a little more.
+constexpr std::size_t with_headroom(std::size_t bytes) {
+  return bytes + bytes / 8;
+}
+
 class BlockExchange {
  public:
   explicit BlockExchange(Channel&);
@@ -69,22 +75,36 @@ class BlockExchange {
   // twice.
   using Fill = std::function<void(int target, std::byte* block)>;
 
-  // Reads what came, by source. The blocks are gone when it returns.
+  // Reads what came, by source. The blocks are gone when it returns. It may start the next exchange, and fill that
+  // straight from these blocks.
   using Read = std::function<void(std::span<const std::byte* const> blocks)>;
 
-  // Collective. `bytes` says how much of each planned block is used this time, the same on all ranks; an
-  // empty block sends nothing. Each block leaves as soon as it is filled, to the next rank first and so on
-  // round the ring, so that the ranks do not all write to the same one.
-  void run(const BlockPlan&, const PairTable& bytes, std::string_view operation, const Fill&, const Read&);
+  // Collective. Sends every block; `bytes` says how much of each planned block is used this time, the same on all
+  // ranks, and an empty block sends nothing. Each leaves as soon as it is filled, to the next rank first and so on round
+  // the ring, so that the ranks do not all write to the same one.
+  void start(const BlockPlan&, const PairTable& bytes, std::string_view operation, const Fill&);
 
-  // Payload put since the start, notices included.
-  std::uint64_t bytes_put() const { return bytes_put_; }
+  // Collective. Waits for the blocks of the exchange that was started, and for its own to be sent.
+  void finish(const Read&);
+
+  void run(const BlockPlan& plan, const PairTable& bytes, std::string_view operation, const Fill& fill,
+           const Read& read) {
+    start(plan, bytes, operation, fill);
+    finish(read);
+  }
+
+  // Payload put since the start by peer, notices included.
+  std::span<const std::uint64_t> bytes_put_to() const { return bytes_put_to_; }
+
+  // Of both buffers now.
+  std::uint64_t buffer_bytes() const { return send_.size() + receive_.size(); }
 
  private:
   void grow(std::span<const std::size_t> send_bytes, std::span<const std::size_t> receive_bytes);
   void allocate();
-  void wait_until_read(std::size_t half, std::string_view operation);
-  void tell_all_read(Tag notice, std::string_view operation);
+  void put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag);
+  void wait_until_read(std::size_t half);
+  void tell_all_read(Tag notice);
   std::size_t receive_base(int rank, std::size_t half) const;
 
   Channel& channel_;
@@ -98,7 +118,15 @@ class BlockExchange {
   std::vector<std::size_t> receive_capacity_;  // of each half
   std::size_t half_ = 0;                       // of the receive buffer, for the next exchange
   std::array<std::optional<Tag>, 2> unread_;   // by half: the notices not yet waited for
-  std::uint64_t bytes_put_ = 0;
+  std::vector<std::uint64_t> bytes_put_to_;    // by peer
+
+  // Of the exchange under way:
+  std::string operation_;
+  std::size_t running_half_ = 0;
+  Tag data_ = 0;
+  Tag notice_ = 0;
+  std::vector<std::size_t> expected_;       // bytes, by source
+  std::vector<const std::byte*> received_;  // by source
 };
 
 }  // namespace mrb

@@ -74,17 +74,25 @@ class Comparison {
   void run() {
     const RankRouting& mine = of_me(routing_);
     const auto route = dispatcher_.route({.expert_ids = mine.expert_ids, .top_k = mine.top_k});
-    run_on_all(bootstrap_, [&] { compare_route(*route); });
-
+    dispatcher_.dispatch_send(*route, {of_me(tokens_).data(), of_me(copy_values_).data()}, Values::sent);
+    dispatcher_.settle(*route);
     auto rows = filled_with_nan<T>(of_me(rows_).size());
     auto row_values = filled_with_nan<T>(of_me(row_values_).size());
-    dispatcher_.dispatch(*route, {of_me(tokens_).data(), of_me(copy_values_).data()}, {rows.data(), row_values.data()});
-    run_on_all(bootstrap_, [&] { compare_rows(rows, row_values); });
+    dispatcher_.dispatch_wait(*route, {rows.data(), row_values.data()});
+    run_on_all(bootstrap_, [&] {
+      compare_route(*route);
+      compare_rows(rows, row_values);
+    });
 
     auto tokens = filled_with_nan<T>(of_me(tokens_).size());
     auto copy_values = filled_with_nan<T>(of_me(copy_values_).size());
-    dispatcher_.combine(*route, {of_me(rows_).data(), of_me(row_values_).data()}, {tokens.data(), copy_values.data()});
+    dispatcher_.combine(*route, {of_me(rows_).data(), of_me(row_values_).data()}, {tokens.data(), copy_values.data()},
+                        Values::sent);
     run_on_all(bootstrap_, [&] { compare_tokens(tokens, copy_values); });
+
+    rows = filled_with_nan<T>(rows.size());
+    dispatcher_.dispatch(*route, {of_me(tokens_).data(), nullptr}, {rows.data(), nullptr}, Values::none);
+    run_on_all(bootstrap_, [&] { compare_rows(rows, row_values); });
   }
 
  private:
@@ -107,20 +115,16 @@ class Comparison {
 
   void compare_route(const Route& route) const {
     const ExpertPlacement& placement = options_.placement;
-    std::vector<std::int64_t> copies(static_cast<std::size_t>(placement.expert_count));
-    for (const RankRouting& theirs : routing_) {
-      for (const std::int32_t expert_id : theirs.expert_ids) {
-        if (expert_id >= 0) ++copies[static_cast<std::size_t>(expert_id)];
-      }
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(placement.experts_per_rank()));
+    for (const RowSource& source : of_me(sources_)) {
+      const RankRouting& theirs = routing_[static_cast<std::size_t>(source.rank)];
+      const auto copy = static_cast<std::size_t>(source.token * theirs.top_k + source.k);
+      ++rows[static_cast<std::size_t>(theirs.expert_ids[copy] - placement.first_expert(me_))];
     }
-    const auto first = static_cast<std::size_t>(placement.first_expert(me_));
-    for (std::size_t expert = 0; expert < copies.size(); ++expert) {
-      expect_same(route.copies_of.at(expert), copies[expert],
-                  fmt::format("route, rank {}: the number of copies for expert {}", me_, expert));
-    }
-    for (std::size_t local = 0; local < static_cast<std::size_t>(placement.experts_per_rank()); ++local) {
-      expect_same(route.rows_of.at(local), copies[first + local],
-                  fmt::format("route, rank {}: the number of rows for expert {}", me_, first + local));
+    for (std::size_t local = 0; local < rows.size(); ++local) {
+      expect_same(route.rows_of.at(local), rows[local],
+                  fmt::format("route, rank {}: the number of rows for expert {}", me_,
+                              placement.first_expert(me_) + static_cast<int>(local)));
     }
     expect_same(route.row_count, static_cast<std::int64_t>(of_me(sources_).size()),
                 fmt::format("route, rank {}: the number of rows", me_));
@@ -128,6 +132,8 @@ class Comparison {
 
   void compare_rows(const std::vector<T>& rows, const std::vector<T>& row_values) const {
     const auto hidden = static_cast<std::size_t>(options_.hidden);
+    const auto expected =
+        reference_dispatch<T>(routing_, options_.placement, options_.hidden, tokens_, options_.dispatch_wire);
     for (std::size_t row = 0; row < of_me(sources_).size(); ++row) {
       const RowSource& source = of_me(sources_)[row];
       const auto theirs = static_cast<std::size_t>(source.rank);
@@ -135,16 +141,15 @@ class Comparison {
       const std::string where =
           fmt::format("dispatch, rank {}: row {} (expert {}, from rank {}, token {}, k = {})", me_, row,
                       routing_[theirs].expert_ids[copy], source.rank, source.token, source.k);
-      const T* expected = tokens_[theirs].data() + static_cast<std::size_t>(source.token) * hidden;
-      compare_elements(&rows[row * hidden], expected, where);
+      compare_elements(&rows[row * hidden], &of_me(expected)[row * hidden], where);
       expect_same(row_values[row], copy_values_[theirs][copy], where + ", value");
     }
   }
 
   void compare_tokens(const std::vector<T>& tokens, const std::vector<T>& copy_values) const {
     const auto hidden = static_cast<std::size_t>(options_.hidden);
-    const auto sums =
-        reference_combine<T>(routing_, options_.placement, options_.hidden, rows_, dispatcher_.capabilities().tree);
+    const auto sums = reference_combine<T>(routing_, options_.placement, options_.hidden, rows_,
+                                           dispatcher_.capabilities().tree, options_.combine_wire);
     for (std::size_t token = 0; token * hidden < tokens.size(); ++token) {
       compare_elements(&tokens[token * hidden], &of_me(sums)[token * hidden],
                        fmt::format("combine, rank {}: row {} of the tokens", me_, token));
@@ -186,12 +191,6 @@ class Comparison {
 
 void check_dispatcher(Dispatcher& dispatcher, Bootstrap& bootstrap, const DispatcherOptions& options,
                       const DispatchCheck& check) {
-  if (check.top_k < 1 || check.top_k > dispatcher.capabilities().top_k_max) {
-    throw Error(ErrorKind::config,
-                fmt::format("dispatcher '{}' sends a token to at most {} experts, and top_k is {}",
-                            dispatcher.capabilities().name, dispatcher.capabilities().top_k_max, check.top_k),
-                fmt::format("use a top_k from 1 to {}", dispatcher.capabilities().top_k_max));
-  }
   if (options.element == ElementType::f64) {
     Comparison<double>(dispatcher, bootstrap, options, check).run();
   } else {

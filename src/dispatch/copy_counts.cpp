@@ -74,11 +74,11 @@ PairTable CopyCounts::by_pair() const {
 }
 
 void CopyCounts::describe(Route& route, int rank) const {
-  for (int expert = 0; expert < placement_.expert_count; ++expert) {
+  for (int local = 0; local < placement_.experts_per_rank(); ++local) {
     std::int64_t copies = 0;
-    for (int source = 0; source < placement_.rank_count; ++source) copies += of(source, expert);
-    route.copies_of.push_back(copies);
-    if (placement_.rank_of(expert) != rank) continue;
+    for (int source = 0; source < placement_.rank_count; ++source) {
+      copies += of(source, placement_.first_expert(rank) + local);
+    }
     route.rows_of.push_back(copies);
     route.row_count += copies;
   }

@@ -39,7 +39,7 @@ class CopyCounts {
   // Copies that go from `source` to the experts of `target`.
   PairTable by_pair() const;
 
-  // Fills in rows_of, row_count and copies_of for `rank`.
+  // Fills in rows_of and row_count for `rank`.
   void describe(Route&, int rank) const;
 
   // [experts_per_rank][ranks]: where the rows of (local expert, source) begin among the rows of `rank`.

@@ -13,9 +13,23 @@
 #include <algorithm>
 #include <limits>
 
+#include "dispatch/fan.hpp"
 #include "dispatch/row_exchange.hpp"
+#include "dispatch/traffic_model.hpp"
 
 namespace mrb {
+
+DispatcherCapabilities rank_dedup_capabilities(const DispatcherOptions& options) {
+  const double tokens = static_cast<double>(options.tokens_max);
+  const double rows = tokens * expected_groups(options, options.placement.rank_count);
+  return {.name = "rank_dedup",
+          .pattern = "one row per (token, rank)",
+          .published = "DeepEP intranode and v2 direct, NCCL-EP low-latency dispatch, MoRI",
+          .tree = ReductionTree::by_rank,
+          .top_k_max = options.placement.expert_count,
+          .buffer_bytes = block_buffer_bytes(options, rows, tokens * options.top_k),
+          .buffer_formula = block_buffer_formula("tokens x distinct ranks of a token", rows)};
+}
 
 namespace {
 
@@ -27,12 +41,6 @@ struct SentBlock {
   std::vector<std::uint32_t> expert_of_copy;  // local to the target
 };
 
-// The same block on the experts' rank: where each copy's row lies among this rank's rows.
-struct ReceivedBlock {
-  std::vector<std::uint32_t> copies_of_row;
-  std::vector<std::int64_t> place_of_copy;
-};
-
 // One row of a token's sum.
 struct Partial {
   int rank = 0;
@@ -42,7 +50,7 @@ struct Partial {
 struct RankDedupRoute final : Route {
   RowBlocks blocks;
   std::vector<SentBlock> sent;             // by target
-  std::vector<ReceivedBlock> received;     // by source
+  std::vector<Fan> received;               // by source: the copies of the block's rows
   std::vector<Partial> partials;           // of all tokens, one token after the other, in ascending rank
   std::vector<std::size_t> first_partial;  // by token, and one more
 };
@@ -54,13 +62,8 @@ class RankDedup final : public Dispatcher {
       : placement_(options.placement),
         exchange_(channel, options),
         counts_(exchange_.blocks(), placement_.rank_count,
-                static_cast<std::size_t>(placement_.expert_count + placement_.rank_count)) {
-    capabilities_ = {.name = "rank_dedup",
-                     .pattern = "one row per (token, rank)",
-                     .tree = ReductionTree::by_rank,
-                     .top_k_max = placement_.expert_count,
-                     .ranks_max = std::numeric_limits<int>::max()};  // as many as the channel connects
-  }
+                static_cast<std::size_t>(placement_.expert_count + placement_.rank_count)),
+        capabilities_(rank_dedup_capabilities(options)) {}
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
   DispatchBytes bytes() const override { return exchange_.bytes(); }
@@ -90,42 +93,53 @@ class RankDedup final : public Dispatcher {
     return route;
   }
 
-  void dispatch(const Route& any_route, TokenSide from, RowSide to) override {
+  void settle(Route&) override {}  // route() has counted
+
+  void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const RankDedupRoute&>(any_route);
-    const auto* tokens = static_cast<const T*>(from.tokens);
+    const std::byte* tokens = exchange_.encoded(static_cast<const T*>(from.tokens), route.token_count);
     const auto* copy_values = static_cast<const T*>(from.copy_values);
-    const Values values = values_between(from, to);
-    const std::int64_t hidden = exchange_.hidden();
-    exchange_.to_experts(
-        route.blocks, values,
-        [&](int target, RowBlock<T> block) {
-          const SentBlock& sent = route.sent[static_cast<std::size_t>(target)];
-          for (const std::int64_t token : sent.token_of_row) {
-            block.rows = std::copy_n(tokens + token * hidden, hidden, block.rows);
-          }
-          if (values == Values::none) return;
-          for (const std::int64_t copy : sent.copies) *block.values++ = copy_values[copy];
-        },
-        [&](std::span<const RowBlock<const T>> blocks) {
-          for (std::size_t source = 0; source < blocks.size(); ++source) {
-            fan_out(route.received[source], blocks[source], to);
-          }
-        });
+    const std::size_t row_bytes = exchange_.forth().row_bytes();
+    exchange_.count_dispatched(route.blocks.copies, values);
+    exchange_.start_to_experts(route.blocks, values, [&](int target, OutBlock block) {
+      const SentBlock& sent = route.sent[static_cast<std::size_t>(target)];
+      for (const std::int64_t token : sent.token_of_row) {
+        block.rows = std::copy_n(tokens + static_cast<std::size_t>(token) * row_bytes, row_bytes, block.rows);
+      }
+      if (values == Values::none) return;
+      for (const std::int64_t copy : sent.copies) *block.values++ = copy_values[copy];
+    });
   }
 
-  void combine(const Route& any_route, RowSide from, TokenSide to) override {
+  void dispatch_wait(Route& any_route, RowSide to) override {
     const auto& route = static_cast<const RankDedupRoute&>(any_route);
-    const Values values = values_between(to, from);
-    exchange_.to_tokens(
-        route.blocks, values,
-        [&](int target, RowBlock<T> block) { reduce(route.received[static_cast<std::size_t>(target)], from, block); },
-        [&](std::span<const RowBlock<const T>> blocks) {
-          add_up(route, blocks, static_cast<T*>(to.tokens));
-          if (values == Values::sent) return_values(route, blocks, static_cast<T*>(to.copy_values));
-        });
+    exchange_.finish([&](std::span<const InBlock> blocks) {
+      for (std::size_t source = 0; source < blocks.size(); ++source) {
+        fan_out(route.received[source], blocks[source], exchange_.forth(), to);
+      }
+    });
+  }
+
+  void combine_send(Route& any_route, RowSide from, Values values) override {
+    const auto& route = static_cast<const RankDedupRoute&>(any_route);
+    exchange_.count_combined(route.blocks.copies, values);
+    exchange_.start_to_tokens(route.blocks, values, [&](int target, OutBlock block) {
+      fan_in(route.received[static_cast<std::size_t>(target)], from, exchange_.back(), block);
+    });
+  }
+
+  void combine_wait(Route& any_route, TokenSide to) override {
+    const auto& route = static_cast<const RankDedupRoute&>(any_route);
+    exchange_.finish([&](std::span<const InBlock> blocks) {
+      add_up(route, blocks, static_cast<T*>(to.tokens));
+      if (blocks.front().values != nullptr) return_values(route, blocks, static_cast<T*>(to.copy_values));
+    });
   }
 
  private:
+  using OutBlock = typename RowExchange<T>::OutBlock;
+  using InBlock = typename RowExchange<T>::InBlock;
+
   // Goes over the tokens once. A token gets a row in the block of each rank that one of its copies goes to.
   void fill_blocks(const Routing& routing, RankDedupRoute& route) const {
     route.sent.resize(static_cast<std::size_t>(placement_.rank_count));
@@ -176,7 +190,7 @@ class RankDedup final : public Dispatcher {
           for (std::size_t source = 0; source < blocks.size(); ++source) {
             const int from = static_cast<int>(source);
             const auto* entry = reinterpret_cast<const std::uint32_t*>(blocks[source]);
-            ReceivedBlock& received = route.received.emplace_back();
+            Fan& received = route.received.emplace_back();
             received.copies_of_row.assign(entry, entry + rows.at(from, exchange_.rank()));
             entry += rows.at(from, exchange_.rank());
             for (std::int64_t copy = 0; copy < copies.at(from, exchange_.rank()); ++copy) {
@@ -186,50 +200,22 @@ class RankDedup final : public Dispatcher {
         });
   }
 
-  void fan_out(const ReceivedBlock& received, RowBlock<const T> block, RowSide to) const {
-    const std::int64_t hidden = exchange_.hidden();
-    const std::int64_t* place = received.place_of_copy.data();
-    for (const std::uint32_t copies : received.copies_of_row) {
-      for (std::uint32_t copy = 0; copy < copies; ++copy) {
-        std::copy_n(block.rows, hidden, static_cast<T*>(to.rows) + *place * hidden);
-        if (block.values != nullptr) static_cast<T*>(to.row_values)[*place] = *block.values++;
-        ++place;
-      }
-      block.rows += hidden;
-    }
+  void add_up(const RankDedupRoute& route, std::span<const InBlock> blocks, T* tokens) {
+    const std::size_t row_bytes = exchange_.back().row_bytes();
+    exchange_.back().from_wire(
+        route.token_count,
+        [&](std::int64_t token, std::vector<const std::byte*>& parts) {  // in ascending rank
+          const auto index = static_cast<std::size_t>(token);
+          for (std::size_t i = route.first_partial[index]; i < route.first_partial[index + 1]; ++i) {
+            const Partial& partial = route.partials[i];
+            parts.push_back(blocks[static_cast<std::size_t>(partial.rank)].rows +
+                            static_cast<std::size_t>(partial.block_row) * row_bytes);
+          }
+        },
+        tokens);
   }
 
-  void reduce(const ReceivedBlock& received, RowSide from, RowBlock<T> block) const {
-    const std::int64_t hidden = exchange_.hidden();
-    const std::int64_t* place = received.place_of_copy.data();
-    std::vector<const T*> rows;  // of one token on this rank, in ascending k
-    for (const std::uint32_t copies : received.copies_of_row) {
-      rows.clear();
-      for (std::uint32_t copy = 0; copy < copies; ++copy) {
-        rows.push_back(static_cast<const T*>(from.rows) + *place * hidden);
-        if (block.values != nullptr) *block.values++ = static_cast<const T*>(from.row_values)[*place];
-        ++place;
-      }
-      sum_rows<T>(rows, hidden, block.rows);
-      block.rows += hidden;
-    }
-  }
-
-  void add_up(const RankDedupRoute& route, std::span<const RowBlock<const T>> blocks, T* tokens) const {
-    const std::int64_t hidden = exchange_.hidden();
-    std::vector<const T*> rows;  // of one token, in ascending rank
-    for (std::int64_t token = 0; token < route.token_count; ++token) {
-      rows.clear();
-      const auto index = static_cast<std::size_t>(token);
-      for (std::size_t i = route.first_partial[index]; i < route.first_partial[index + 1]; ++i) {
-        const Partial& partial = route.partials[i];
-        rows.push_back(blocks[static_cast<std::size_t>(partial.rank)].rows + partial.block_row * hidden);
-      }
-      sum_rows<T>(rows, hidden, tokens + token * hidden);
-    }
-  }
-
-  void return_values(const RankDedupRoute& route, std::span<const RowBlock<const T>> blocks, T* copy_values) const {
+  void return_values(const RankDedupRoute& route, std::span<const InBlock> blocks, T* copy_values) const {
     std::fill_n(copy_values, route.token_count * route.top_k, T{0});
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
       const T* value = blocks[rank].values;

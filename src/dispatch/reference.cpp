@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
+#include <vector>
 
 #include "base/error.hpp"
 #include "dispatch/copy_counts.hpp"
@@ -28,15 +28,31 @@ std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, c
   return rows;
 }
 
+namespace {
+
+// To the wire and back.
+template <class T>
+std::vector<T> after_the_journey(const RowCodec<T>& codec, const T* row, std::int64_t hidden) {
+  std::vector<std::byte> encoded(codec.row_bytes());
+  std::vector<T> decoded(static_cast<std::size_t>(hidden));
+  codec.encode(row, encoded.data());
+  codec.decode(encoded.data(), decoded.data());
+  return decoded;
+}
+
+}  // namespace
+
 template <class T>
 std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>& routing,
                                                const ExpertPlacement& placement, std::int64_t hidden,
-                                               const std::vector<std::vector<T>>& tokens) {
+                                               const std::vector<std::vector<T>>& tokens, WireType wire) {
+  const RowCodec<T> codec(wire, hidden);
   std::vector<std::vector<T>> rows(routing.size());
   for (int rank = 0; rank < placement.rank_count; ++rank) {
     for (const RowSource& source : reference_rows(routing, placement, rank)) {
       const T* token = tokens[static_cast<std::size_t>(source.rank)].data() + source.token * hidden;
-      rows[static_cast<std::size_t>(rank)].insert(rows[static_cast<std::size_t>(rank)].end(), token, token + hidden);
+      const auto row = after_the_journey(codec, token, hidden);
+      rows[static_cast<std::size_t>(rank)].insert(rows[static_cast<std::size_t>(rank)].end(), row.begin(), row.end());
     }
   }
   return rows;
@@ -44,36 +60,69 @@ std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>& r
 
 namespace {
 
-// Adds a row to a sum that is empty until its first row: 0 + -0.0 would change that row's sign.
+// A sum of rows that is empty until the first: 0 + -0.0 would change that row's sign.
 template <class T>
-void add(std::vector<T>& sum, const T* row, std::int64_t hidden) {
-  if (sum.empty()) {
-    sum.assign(row, row + hidden);
-  } else {
-    for (std::int64_t h = 0; h < hidden; ++h) sum[static_cast<std::size_t>(h)] += row[h];
+class Sum {
+ public:
+  void add(const std::vector<T>& row) {
+    if (sum_.empty()) {
+      sum_ = row;
+    } else {
+      for (std::size_t h = 0; h < row.size(); ++h) sum_[h] += row[h];
+    }
   }
-}
+  bool empty() const { return sum_.empty(); }
+  const std::vector<T>& row() const { return sum_; }
 
-// The sum of one token's rows. `rows` and `ranks` (of its experts) are by k; a dropped copy has no row.
+ private:
+  std::vector<T> sum_;
+};
+
+// The copies of one token, by k; a dropped one has no row.
 template <class T>
-std::vector<T> sum_of_token(std::span<const T* const> rows, std::span<const int> ranks, int rank_count,
+struct TokenCopies {
+  std::vector<const T*> rows;
+  std::vector<int> ranks;  // of the experts
+};
+
+// The plain words of ReductionTree.
+template <class T>
+std::vector<T> sum_of_token(const TokenCopies<T>& copies, const ExpertPlacement& placement, const RowCodec<T>& codec,
                             std::int64_t hidden, ReductionTree tree) {
-  std::vector<T> sum;
-  if (tree == ReductionTree::by_copy) {
-    for (const T* row : rows) {
-      if (row != nullptr) add(sum, row, hidden);
+  const auto travelled = [&](const T* row) { return after_the_journey(codec, row, hidden); };
+  const auto sum_of_rank = [&](int rank) {
+    Sum<T> sum;
+    for (std::size_t k = 0; k < copies.rows.size(); ++k) {
+      if (copies.rows[k] != nullptr && copies.ranks[k] == rank) sum.add({copies.rows[k], copies.rows[k] + hidden});
     }
-  } else {
-    for (int rank = 0; rank < rank_count; ++rank) {
-      std::vector<T> sum_of_rank;
-      for (std::size_t k = 0; k < rows.size(); ++k) {
-        if (rows[k] != nullptr && ranks[k] == rank) add(sum_of_rank, rows[k], hidden);
+    return sum;
+  };
+  const auto sum_of_ranks = [&](int first, int count) {
+    Sum<T> sum;
+    for (int rank = first; rank < first + count; ++rank) {
+      const Sum<T> part = sum_of_rank(rank);
+      if (!part.empty()) sum.add(travelled(part.row().data()));
+    }
+    return sum;
+  };
+  Sum<T> sum;
+  switch (tree) {
+    case ReductionTree::by_copy:
+      for (const T* row : copies.rows) {
+        if (row != nullptr) sum.add(travelled(row));
       }
-      if (!sum_of_rank.empty()) add(sum, sum_of_rank.data(), hidden);
-    }
+      break;
+    case ReductionTree::by_rank:
+      sum = sum_of_ranks(0, placement.rank_count);
+      break;
+    case ReductionTree::by_node:
+      for (int node = 0; node < placement.node_count(); ++node) {
+        const Sum<T> part = sum_of_ranks(node * placement.node_size(), placement.node_size());
+        if (!part.empty()) sum.add(travelled(part.row().data()));
+      }
+      break;
   }
-  sum.resize(static_cast<std::size_t>(hidden));  // no row at all gives 0
-  return sum;
+  return sum.empty() ? std::vector<T>(static_cast<std::size_t>(hidden)) : sum.row();  // no row at all gives 0
 }
 
 // rows[expert's rank] + this of each copy (t, k) of each rank; null for a dropped copy.
@@ -99,33 +148,46 @@ std::vector<std::vector<const T*>> rows_of_copies(const std::vector<RankRouting>
 template <class T>
 std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>& routing, const ExpertPlacement& placement,
                                               std::int64_t hidden, const std::vector<std::vector<T>>& rows,
-                                              ReductionTree tree) {
+                                              ReductionTree tree, WireType wire) {
+  const RowCodec<T> codec(wire, hidden);
   const auto rows_of_copy = rows_of_copies(routing, placement, hidden, rows);
   std::vector<std::vector<T>> tokens;
   for (std::size_t rank = 0; rank < routing.size(); ++rank) {
-    std::vector<int> ranks;
-    for (const std::int32_t expert_id : routing[rank].expert_ids) ranks.push_back(placement.rank_of(expert_id));
-    const auto top_k = static_cast<std::size_t>(routing[rank].top_k);
+    const RankRouting& mine = routing[rank];
     auto& sums = tokens.emplace_back();
-    for (std::size_t first = 0; first < ranks.size(); first += top_k) {
-      const auto sum = sum_of_token<T>(std::span(rows_of_copy[rank]).subspan(first, top_k),
-                                       std::span(ranks).subspan(first, top_k), placement.rank_count, hidden, tree);
+    for (std::size_t first = 0; first < mine.expert_ids.size(); first += static_cast<std::size_t>(mine.top_k)) {
+      TokenCopies<T> copies;
+      for (std::size_t copy = first; copy < first + static_cast<std::size_t>(mine.top_k); ++copy) {
+        copies.rows.push_back(rows_of_copy[rank][copy]);
+        copies.ranks.push_back(placement.rank_of(mine.expert_ids[copy]));
+      }
+      const auto sum = sum_of_token(copies, placement, codec, hidden, tree);
       sums.insert(sums.end(), sum.begin(), sum.end());
     }
   }
   return tokens;
 }
 
-template std::vector<std::vector<float>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
-                                                            std::int64_t, const std::vector<std::vector<float>>&);
-template std::vector<std::vector<double>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
-                                                             std::int64_t, const std::vector<std::vector<double>>&);
-template std::vector<std::vector<float>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,
-                                                           std::int64_t, const std::vector<std::vector<float>>&,
-                                                           ReductionTree);
-template std::vector<std::vector<double>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,
-                                                            std::int64_t, const std::vector<std::vector<double>>&,
-                                                            ReductionTree);
+#define MRB_INSTANTIATE(T)                                                                                             \
+  template std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,     \
+                                                          std::int64_t, const std::vector<std::vector<T>>&, WireType); \
+  template std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,      \
+                                                         std::int64_t, const std::vector<std::vector<T>>&,             \
+                                                         ReductionTree, WireType);
+MRB_INSTANTIATE(float)
+MRB_INSTANTIATE(double)
+#undef MRB_INSTANTIATE
+
+DispatcherCapabilities reference_capabilities(const DispatcherOptions& options) {
+  return {.name = "reference",
+          .pattern = "nothing: all experts are on one rank",
+          .published = "no kernel: the plainest code, which all others are checked against",
+          .tree = ReductionTree::by_copy,
+          .top_k_max = options.placement.expert_count,
+          .ranks_max = 1,
+          .buffer_bytes = 0,
+          .buffer_formula = "none"};
+}
 
 namespace {
 
@@ -138,13 +200,7 @@ template <class T>
 class ReferenceDispatcher final : public Dispatcher {
  public:
   explicit ReferenceDispatcher(const DispatcherOptions& options)
-      : placement_(options.placement), hidden_(options.hidden) {
-    capabilities_ = {.name = "reference",
-                     .pattern = "none: all experts are on one rank",
-                     .tree = ReductionTree::by_copy,
-                     .top_k_max = placement_.expert_count,
-                     .ranks_max = 1};
-  }
+      : options_(options), capabilities_(reference_capabilities(options)) {}
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
   DispatchBytes bytes() const override { return {}; }
@@ -153,55 +209,60 @@ class ReferenceDispatcher final : public Dispatcher {
     auto route = std::make_unique<ReferenceRoute>();
     route->token_count = routing.token_count();
     route->top_k = routing.top_k;
-    route->copies_of = count_copies(routing, placement_);
-    route->rows_of = route->copies_of;
+    route->rows_of = count_copies(routing, options_.placement);
     route->row_count = std::accumulate(route->rows_of.begin(), route->rows_of.end(), std::int64_t{0});
     route->routing = {{{routing.expert_ids.begin(), routing.expert_ids.end()}, routing.top_k}};
     return route;
   }
 
-  void dispatch(const Route& any_route, TokenSide from, RowSide to) override {
+  void settle(Route&) override {}
+
+  void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const ReferenceRoute&>(any_route);
     const auto* tokens = static_cast<const T*>(from.tokens);
-    const auto rows =
-        reference_dispatch<T>(route.routing, placement_, hidden_, {{tokens, tokens + route.token_count * hidden_}});
-    std::ranges::copy(rows[0], static_cast<T*>(to.rows));
-    if (from.copy_values == nullptr) return;
-    auto* row_value = static_cast<T*>(to.row_values);
-    for (const RowSource& source : reference_rows(route.routing, placement_, 0)) {
-      *row_value++ = static_cast<const T*>(from.copy_values)[source.token * route.top_k + source.k];
+    sent_ = reference_dispatch<T>(route.routing, options_.placement, options_.hidden,
+                                  {{tokens, tokens + route.token_count * options_.hidden}}, options_.dispatch_wire)[0];
+    sent_values_.clear();
+    if (values == Values::none) return;
+    for (const RowSource& source : reference_rows(route.routing, options_.placement, 0)) {
+      sent_values_.push_back(static_cast<const T*>(from.copy_values)[source.token * route.top_k + source.k]);
     }
   }
 
-  void combine(const Route& any_route, RowSide from, TokenSide to) override {
+  void dispatch_wait(Route&, RowSide to) override {
+    std::ranges::copy(sent_, static_cast<T*>(to.rows));
+    std::ranges::copy(sent_values_, static_cast<T*>(to.row_values));
+  }
+
+  void combine_send(Route& any_route, RowSide from, Values values) override {
     const auto& route = static_cast<const ReferenceRoute&>(any_route);
     const auto* rows = static_cast<const T*>(from.rows);
-    const auto tokens = reference_combine<T>(route.routing, placement_, hidden_,
-                                             {{rows, rows + route.row_count * hidden_}}, capabilities_.tree);
-    std::ranges::copy(tokens[0], static_cast<T*>(to.tokens));
-    if (to.copy_values == nullptr) return;
-    auto* copy_values = static_cast<T*>(to.copy_values);
-    std::fill_n(copy_values, route.token_count * route.top_k, T{0});
+    sent_ = reference_combine<T>(route.routing, options_.placement, options_.hidden,
+                                 {{rows, rows + route.row_count * options_.hidden}}, capabilities_.tree,
+                                 options_.combine_wire)[0];
+    sent_values_.clear();
+    if (values == Values::none) return;
+    sent_values_.resize(static_cast<std::size_t>(route.token_count * route.top_k));
     const auto* row_value = static_cast<const T*>(from.row_values);
-    for (const RowSource& source : reference_rows(route.routing, placement_, 0)) {
-      copy_values[source.token * route.top_k + source.k] = *row_value++;
+    for (const RowSource& source : reference_rows(route.routing, options_.placement, 0)) {
+      sent_values_[static_cast<std::size_t>(source.token * route.top_k + source.k)] = *row_value++;
     }
+  }
+
+  void combine_wait(Route&, TokenSide to) override {
+    std::ranges::copy(sent_, static_cast<T*>(to.tokens));
+    std::ranges::copy(sent_values_, static_cast<T*>(to.copy_values));
   }
 
  private:
-  ExpertPlacement placement_;
-  std::int64_t hidden_;
+  DispatcherOptions options_;
   DispatcherCapabilities capabilities_;
+  std::vector<T> sent_, sent_values_;  // of the operation under way
 };
 
 }  // namespace
 
-std::unique_ptr<Dispatcher> make_reference_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (channel.size() > 1) {
-    throw Error(ErrorKind::config,
-                fmt::format("dispatcher 'reference' works on one rank, and there are {}", channel.size()),
-                "use dispatcher: alltoall or rank_dedup, or ranks: 1");
-  }
+std::unique_ptr<Dispatcher> make_reference_dispatcher(Channel&, const DispatcherOptions& options) {
   if (options.element == ElementType::f64) return std::make_unique<ReferenceDispatcher<double>>(options);
   return std::make_unique<ReferenceDispatcher<float>>(options);
 }

@@ -24,15 +24,16 @@ struct RowSource {
 // The rows of `rank`'s experts, in the order of Route::rows_of.
 std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, const ExpertPlacement&, int rank);
 
-// tokens[rank][t * hidden + h] -> rows[rank][n * hidden + h]
+// tokens[rank][t * hidden + h] -> rows[rank][n * hidden + h], as they are after the journey in `wire`.
 template <class T>
 std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>&, const ExpertPlacement&,
-                                               std::int64_t hidden, const std::vector<std::vector<T>>& tokens);
+                                               std::int64_t hidden, const std::vector<std::vector<T>>& tokens,
+                                               WireType wire = WireType::native);
 
-// rows -> tokens, added up in the order of `tree`.
+// rows -> tokens, added up in the order of `tree`, each sum that travels rounded to `wire`.
 template <class T>
 std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,
                                               std::int64_t hidden, const std::vector<std::vector<T>>& rows,
-                                              ReductionTree tree);
+                                              ReductionTree tree, WireType wire = WireType::native);
 
 }  // namespace mrb

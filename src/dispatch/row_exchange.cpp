@@ -13,75 +13,115 @@ PairTable transposed(const PairTable& table) {
 }
 
 template <class T>
-RowBlocks RowExchange<T>::plan(const PairTable& rows, const PairTable& copies) {
-  const PairTable bytes_max = bytes_of(rows, copies, Values::sent);
-  return {.rows = rows,
-          .copies = copies,
-          .to_experts = exchange_.plan(bytes_max),
-          .to_tokens = exchange_.plan(transposed(bytes_max))};
+RowExchange<T>::RowExchange(Channel& channel, const DispatcherOptions& options)
+    : exchange_(channel),
+      placement_(options.placement),
+      me_(channel.rank()),
+      hidden_(options.hidden),
+      forth_(options.dispatch_wire, options.hidden, options.phases),
+      back_(options.combine_wire, options.hidden, options.phases),
+      phases_(options.phases) {}
+
+template <class T>
+const std::byte* RowExchange<T>::encoded(const T* tokens, std::int64_t count) {
+  if (forth_.codec().is_native()) return reinterpret_cast<const std::byte*>(tokens);
+  encoded_.resize(std::max(encoded_.size(), static_cast<std::size_t>(count) * forth_.row_bytes()));
+  forth_.encode(tokens, count, encoded_.data());
+  return encoded_.data();
 }
 
 template <class T>
-PairTable RowExchange<T>::bytes_of(const PairTable& rows, const PairTable& copies, Values values) const {
+RowBlocks RowExchange<T>::plan(const PairTable& rows, const PairTable& copies) {
+  return {.rows = rows,
+          .copies = copies,
+          .to_experts = exchange_.plan(bytes_of(rows, copies, Values::sent, forth_.row_bytes())),
+          .to_tokens = exchange_.plan(transposed(bytes_of(rows, copies, Values::sent, back_.row_bytes())))};
+}
+
+// With what fills them up to where a value may lie.
+template <class T>
+std::size_t RowExchange<T>::rows_bytes(std::int64_t rows, std::size_t row_bytes) const {
+  return (static_cast<std::size_t>(rows) * row_bytes + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+}
+
+template <class T>
+PairTable RowExchange<T>::bytes_of(const PairTable& rows, const PairTable& copies, Values values,
+                                   std::size_t row_bytes) const {
   PairTable bytes(rows.ranks());
   for (int source = 0; source < rows.ranks(); ++source) {
     for (int target = 0; target < rows.ranks(); ++target) {
-      const std::int64_t value_count = values == Values::sent ? copies.at(source, target) : 0;
+      const auto value_count = static_cast<std::size_t>(values == Values::sent ? copies.at(source, target) : 0);
       bytes.at(source, target) =
-          (rows.at(source, target) * hidden_ + value_count) * static_cast<std::int64_t>(sizeof(T));
+          static_cast<std::int64_t>(rows_bytes(rows.at(source, target), row_bytes) + value_count * sizeof(T));
     }
   }
   return bytes;
 }
 
 template <class T>
-void RowExchange<T>::to_experts(const RowBlocks& blocks, Values values, const Fill& fill, const Read& read) {
-  run(blocks.to_experts, blocks.rows, blocks.copies, values, "dispatch", fill, read);
+void RowExchange<T>::start_to_experts(const RowBlocks& blocks, Values values, const Fill& fill) {
+  start(blocks.to_experts, blocks.rows, blocks.copies, values, forth_.row_bytes(), "dispatch", fill);
 }
 
 template <class T>
-void RowExchange<T>::to_tokens(const RowBlocks& blocks, Values values, const Fill& fill, const Read& read) {
-  run(blocks.to_tokens, transposed(blocks.rows), transposed(blocks.copies), values, "combine", fill, read);
+void RowExchange<T>::start_to_tokens(const RowBlocks& blocks, Values values, const Fill& fill) {
+  start(blocks.to_tokens, transposed(blocks.rows), transposed(blocks.copies), values, back_.row_bytes(), "combine",
+        fill);
 }
 
 template <class T>
-void RowExchange<T>::run(const BlockPlan& plan, const PairTable& rows, const PairTable& copies, Values values,
-                         std::string_view operation, const Fill& fill, const Read& read) {
-  const auto typed = [&](auto* memory, int source, int target) {
-    return RowBlock<std::remove_pointer_t<decltype(memory)>>{
-        memory, values == Values::sent ? memory + rows.at(source, target) * hidden_ : nullptr};
-  };
-  exchange_.run(
-      plan, bytes_of(rows, copies, values), operation,
-      [&](int target, std::byte* block) { fill(target, typed(reinterpret_cast<T*>(block), me_, target)); },
-      [&](std::span<const std::byte* const> received) {
-        std::vector<RowBlock<const T>> blocks;
-        for (int source = 0; source < rows.ranks(); ++source) {
-          blocks.push_back(typed(reinterpret_cast<const T*>(received[static_cast<std::size_t>(source)]), source, me_));
-        }
-        read(blocks);
-      });
-  const std::int64_t row_elements = hidden_ + (values == Values::sent ? 1 : 0);
-  for (int target = 0; target < rows.ranks(); ++target) {
-    if (target != me_) logical_ += static_cast<std::uint64_t>(copies.at(me_, target) * row_elements) * sizeof(T);
+void RowExchange<T>::start(const BlockPlan& plan, PairTable rows, const PairTable& copies, Values values,
+                           std::size_t row_bytes, std::string_view operation, const Fill& fill) {
+  rows_ = std::move(rows);
+  values_ = values;
+  row_bytes_ = row_bytes;
+  exchange_.start(plan, bytes_of(rows_, copies, values, row_bytes), operation, [&](int target, std::byte* block) {
+    std::byte* const behind = block + rows_bytes(rows_.at(me_, target), row_bytes);
+    fill(target, {block, values == Values::sent ? reinterpret_cast<T*>(behind) : nullptr});
+  });
+}
+
+template <class T>
+void RowExchange<T>::finish(const Read& read) {
+  exchange_.finish([&](std::span<const std::byte* const> received) {
+    std::vector<InBlock> blocks;
+    for (int source = 0; source < rows_.ranks(); ++source) {
+      const std::byte* const block = received[static_cast<std::size_t>(source)];
+      const std::byte* const behind = block + rows_bytes(rows_.at(source, me_), row_bytes_);
+      blocks.push_back({block, values_ == Values::sent ? reinterpret_cast<const T*>(behind) : nullptr});
+    }
+    read(blocks);
+  });
+}
+
+template <class T>
+void RowExchange<T>::count_dispatched(const PairTable& copies, Values values) {
+  const std::size_t copy_bytes = forth_.row_bytes() + (values == Values::sent ? sizeof(T) : 0);
+  for (int target = 0; target < copies.ranks(); ++target) {
+    if (target != me_) logical_ += static_cast<std::uint64_t>(copies.at(me_, target)) * copy_bytes;
   }
 }
 
 template <class T>
-void sum_rows(std::span<const T* const> rows, std::int64_t hidden, T* sum) {
-  if (rows.empty()) {
-    std::fill_n(sum, hidden, T{0});
-    return;
+void RowExchange<T>::count_combined(const PairTable& copies, Values values) {
+  const std::size_t copy_bytes = back_.row_bytes() + (values == Values::sent ? sizeof(T) : 0);
+  for (int source = 0; source < copies.ranks(); ++source) {
+    if (source != me_) logical_ += static_cast<std::uint64_t>(copies.at(source, me_)) * copy_bytes;
   }
-  std::copy_n(rows[0], hidden, sum);
-  for (const T* row : rows.subspan(1)) {
-    for (std::int64_t h = 0; h < hidden; ++h) sum[h] += row[h];
+}
+
+template <class T>
+DispatchBytes RowExchange<T>::bytes() const {
+  DispatchBytes bytes{.logical = logical_};
+  for (int peer = 0; peer < placement_.rank_count; ++peer) {
+    const std::uint64_t put = exchange_.bytes_put_to()[static_cast<std::size_t>(peer)];
+    bytes.wire += put;
+    if (placement_.node_of(peer) != placement_.node_of(me_)) bytes.wire_between_nodes += put;
   }
+  return bytes;
 }
 
 template class RowExchange<float>;
 template class RowExchange<double>;
-template void sum_rows(std::span<const float* const>, std::int64_t, float*);
-template void sum_rows(std::span<const double* const>, std::int64_t, double*);
 
 }  // namespace mrb

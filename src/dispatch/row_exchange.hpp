@@ -1,7 +1,7 @@
-// What dispatchers that send one block per pair of ranks share: blocks of rows with one value per copy behind
+// What dispatchers that send one block per pair of ranks share: blocks of encoded rows with one value per copy behind
 // them, in both directions, and the bytes that makes.
 //
-//   block   [rows][hidden]   then   [copies] values, when values travel
+//   block   [rows], encoded   then   [copies] values, when values travel
 //
 // `rows` and `copies` differ where one row serves several copies.
 #pragma once
@@ -14,6 +14,7 @@
 #include "dispatch/block_exchange.hpp"
 #include "dispatch/copy_counts.hpp"
 #include "dispatch/dispatcher.hpp"
+#include "dispatch/row_sums.hpp"
 
 namespace mrb {
 
@@ -25,58 +26,72 @@ struct RowBlocks {
   BlockPlan to_tokens;
 };
 
-template <class T>
+template <class Byte, class T>
 struct RowBlock {
-  T* rows = nullptr;
+  Byte* rows = nullptr;
   T* values = nullptr;  // null when no values travel
 };
 
 // PairTable with the two ranks of each pair exchanged.
 PairTable transposed(const PairTable&);
 
-enum class Values { none, sent };
-
-// Values travel when either end has memory for them: a rank without tokens, or without rows, may hold none,
-// and all ranks must still decide alike.
-inline Values values_between(const TokenSide& tokens, const RowSide& rows) {
-  return tokens.copy_values != nullptr || rows.row_values != nullptr ? Values::sent : Values::none;
-}
-
 // T is float or double.
 template <class T>
 class RowExchange {
  public:
-  RowExchange(Channel& channel, const DispatcherOptions& options)
-      : exchange_(channel), me_(channel.rank()), hidden_(options.hidden) {}
+  RowExchange(Channel&, const DispatcherOptions&);
 
   int rank() const { return me_; }
   std::int64_t hidden() const { return hidden_; }
   BlockExchange& blocks() { return exchange_; }
-  DispatchBytes bytes() const { return {.logical = logical_, .wire = exchange_.bytes_put()}; }
+
+  // Rows on their way to the experts, and on their way back.
+  RowSums<T>& forth() { return forth_; }
+  RowSums<T>& back() { return back_; }
+
+  // These tokens, encoded one after the other; good until the next call.
+  const std::byte* encoded(const T* tokens, std::int64_t count);
 
   // Collective. Makes room for the blocks, in both directions.
   RowBlocks plan(const PairTable& rows, const PairTable& copies);
 
-  using Fill = std::function<void(int target, RowBlock<T> block)>;
-  using Read = std::function<void(std::span<const RowBlock<const T>> blocks)>;  // by source
+  using OutBlock = RowBlock<std::byte, T>;
+  using InBlock = RowBlock<const std::byte, const T>;
+  using Fill = std::function<void(int target, OutBlock block)>;
+  using Read = std::function<void(std::span<const InBlock> blocks)>;  // by source
 
-  // Collective. See BlockExchange::run.
-  void to_experts(const RowBlocks&, Values, const Fill&, const Read&);
-  void to_tokens(const RowBlocks&, Values, const Fill&, const Read&);
+  // Collective. See BlockExchange; the blocks must stay until finish().
+  void start_to_experts(const RowBlocks&, Values, const Fill&);
+  void start_to_tokens(const RowBlocks&, Values, const Fill&);
+  void finish(const Read&);
+
+  // Add what the copies between other ranks and this one are worth to DispatchBytes::logical. `copies` goes from the
+  // tokens' rank to the experts'.
+  void count_dispatched(const PairTable& copies, Values);
+  void count_combined(const PairTable& copies, Values);
+
+  DispatchBytes bytes() const;
 
  private:
-  PairTable bytes_of(const PairTable& rows, const PairTable& copies, Values) const;
-  void run(const BlockPlan&, const PairTable& rows, const PairTable& copies, Values, std::string_view operation,
-           const Fill&, const Read&);
+  std::size_t rows_bytes(std::int64_t rows, std::size_t row_bytes) const;
+  PairTable bytes_of(const PairTable& rows, const PairTable& copies, Values, std::size_t row_bytes) const;
+  void start(const BlockPlan&, PairTable rows, const PairTable& copies, Values, std::size_t row_bytes,
+             std::string_view operation, const Fill&);
 
   BlockExchange exchange_;
+  ExpertPlacement placement_;
   int me_;
   std::int64_t hidden_;
+  RowSums<T> forth_;
+  RowSums<T> back_;
+  PhaseClock* phases_;
+  std::vector<std::byte> encoded_;
   std::uint64_t logical_ = 0;
-};
 
-// Adds rows of `hidden` elements one after the other: ((first + second) + third) ...; none gives 0.
-template <class T>
-void sum_rows(std::span<const T* const> rows, std::int64_t hidden, T* sum);
+  // Of the exchange under way:
+  PairTable rows_;
+  Values values_ = Values::none;
+  std::size_t row_bytes_ = 0;
+};
 
 }  // namespace mrb

@@ -67,7 +67,7 @@ struct Trainer::State {
         parts(trainer_parts),
         rank(parts.channel.rank()),
         ranks(parts.channel.size()),
-        phases(parts.clock),
+        phases(parts.phases),
         collectives(parts.channel),
         placement{config.model.experts, ranks},
         policy(config.model, placement, rank, config.seed, policy_parts()),
@@ -86,6 +86,7 @@ struct Trainer::State {
   void score(Policy&, std::vector<Trajectory>&, std::vector<float> Trajectory::*log_probs);
   void advantages(std::vector<Trajectory>&);
   void share_lengths(const std::vector<Trajectory>&);
+  void share_router_load();
   void train(const std::vector<Trajectory>&, const std::vector<int>& sequences);
   std::vector<float> token_losses(const MicroBatch&, std::span<const float> new_log_probs, std::int64_t batch_tokens,
                                   std::int64_t batch_sequences, double& loss);
@@ -100,7 +101,7 @@ struct Trainer::State {
   TrainerParts parts;
   int rank;
   int ranks;
-  PhaseClock phases;
+  PhaseClock& phases;
   Collectives collectives;
   ExpertPlacement placement;
   Policy policy;
@@ -113,8 +114,8 @@ struct Trainer::State {
   StepSums sums;
   int updates_this_step = 0;
   double gradient_norm = 0;
-  std::vector<double> answer_lengths;                  // of all ranks' answers, by sequence
-  std::vector<std::vector<std::int64_t>> router_load;  // of the pass that gave the old log-probabilities
+  std::vector<double> answer_lengths;            // of all ranks' answers, by sequence
+  std::vector<std::vector<double>> router_load;  // copies of all ranks, in the pass that gave the old log-probabilities
 };
 
 Trainer::Trainer(const Config& config, TrainerParts parts) : state_(std::make_unique<State>(config, parts)) {}
@@ -136,7 +137,7 @@ StepResult Trainer::State::run_step(int step) {
     const PhaseClock::Scope phase(phases, "log_probs");
     policy.take_router_load();
     score(policy, answers, &Trajectory::old_log_probs);
-    router_load = policy.take_router_load();
+    if (config.grpo.router_aux_coef > 0) share_router_load();
   }
   if (reference) {
     const PhaseClock::Scope phase(phases, "reference_log_probs");
@@ -229,6 +230,14 @@ void Trainer::State::share_lengths(const std::vector<Trajectory>& answers) {
   collectives.all_reduce_sum(answer_lengths);
 }
 
+void Trainer::State::share_router_load() {
+  router_load.clear();
+  for (const auto& layer : policy.take_router_load()) {
+    router_load.emplace_back(layer.begin(), layer.end());
+    collectives.all_reduce_sum(router_load.back());
+  }
+}
+
 // One optimiser step on the answers `sequences`, of which this rank trains its own.
 void Trainer::State::train(const std::vector<Trajectory>& answers, const std::vector<int>& sequences) {
   std::int64_t batch_tokens = 0;
@@ -304,10 +313,10 @@ std::vector<std::vector<float>> Trainer::State::balance_gradient(std::int64_t ba
   std::vector<std::vector<float>> balance;
   for (const auto& load : router_load) {
     double copies = 0;
-    for (const std::int64_t count : load) copies += static_cast<double>(count);
+    for (const double count : load) copies += count;
     auto& layer = balance.emplace_back();
-    for (const std::int64_t count : load) {
-      const double fraction = static_cast<double>(count) / copies;
+    for (const double count : load) {
+      const double fraction = count / copies;
       layer.push_back(static_cast<float>(config.grpo.router_aux_coef * config.model.experts * fraction /
                                          static_cast<double>(tokens)));
     }

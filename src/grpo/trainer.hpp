@@ -36,7 +36,7 @@ struct TrainerParts {
   Channel& channel;
   ComputeBackend& compute;
   Dispatcher& dispatcher;
-  const Clock& clock;
+  PhaseClock& phases;
 };
 
 class Trainer {
@@ -47,7 +47,7 @@ class Trainer {
 
   // Collective. Phases: prefill, decode, reward, log_probs, reference_log_probs, advantages, forward, backward,
   // gradient_reduction, optimizer, weight_sync, idle (waiting for the slowest rank at the step's end), each with
-  // ".dispatch" and ".combine" inside it where tokens move.
+  // ".dispatch" and ".combine" inside it where tokens move, and ".cast" inside those where rows change their type.
   StepResult run_step(int step);
 
  private:

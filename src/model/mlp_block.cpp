@@ -61,17 +61,18 @@ void MlpBlock::run_experts(const Tensor& normed, MlpTape& tape, std::vector<std:
   {
     const PhaseClock::Scope phase(context_.phases, "dispatch");
     tape.route = context_.dispatcher.route({tape.expert_ids, shape.top_k});
+    context_.dispatcher.dispatch_send(*tape.route, {normed.data(), tape.gates.data()}, Values::sent);
+    context_.dispatcher.settle(*tape.route);
     tape.rows = context_.tensor(tape.route->row_count, shape.hidden);
     tape.row_gates = context_.tensor(1, tape.route->row_count);
-    context_.dispatcher.dispatch(*tape.route, {normed.data(), tape.gates.data()},
-                                 {tape.rows.data(), tape.row_gates.data()});
+    context_.dispatcher.dispatch_wait(*tape.route, {tape.rows.data(), tape.row_gates.data()});
   }
-  for (std::size_t expert = 0; expert < load.size(); ++expert) load[expert] += tape.route->copies_of[expert];
+  for (const std::int32_t expert : tape.expert_ids) ++load[static_cast<std::size_t>(expert)];
   const Tensor results = context_.tensor(tape.route->row_count, shape.hidden);
   experts_->forward(tape.route->rows_of, tape.rows.view(), tape.row_gates.data(), tape.expert_gate_up, results.view());
   context_.compute.synchronize();
   const PhaseClock::Scope phase(context_.phases, "combine");
-  context_.dispatcher.combine(*tape.route, {results.data(), nullptr}, {y.data, nullptr});
+  context_.dispatcher.combine(*tape.route, {results.data(), nullptr}, {y.data, nullptr}, Values::none);
 }
 
 void MlpBlock::backward(Matrix dx, MlpTape& tape, std::span<const float> balance) const {
@@ -101,7 +102,8 @@ void MlpBlock::experts_backward(ConstMatrix dy, const Tensor& normed, MlpTape& t
     const Tensor dresults = context_.tensor(rows, shape.hidden);
     {
       const PhaseClock::Scope phase(context_.phases, "dispatch");
-      context_.dispatcher.dispatch(*tape.route, {const_cast<float*>(dy.data), nullptr}, {dresults.data(), nullptr});
+      context_.dispatcher.dispatch(*tape.route, {const_cast<float*>(dy.data), nullptr}, {dresults.data(), nullptr},
+                                   Values::none);
     }
     experts_->backward(tape.route->rows_of, dresults.view(), tape.rows.view(), tape.row_gates.data(),
                        std::move(tape.expert_gate_up), drows.view(), Store::replace, drow_gates.data());
@@ -110,7 +112,8 @@ void MlpBlock::experts_backward(ConstMatrix dy, const Tensor& normed, MlpTape& t
   context_.compute.synchronize();
   {
     const PhaseClock::Scope phase(context_.phases, "combine");
-    context_.dispatcher.combine(*tape.route, {drows.data(), drow_gates.data()}, {dnormed.data, dgates.data()});
+    context_.dispatcher.combine(*tape.route, {drows.data(), drow_gates.data()}, {dnormed.data, dgates.data()},
+                                Values::sent);
   }
   const Tensor dlogits = context_.tensor(dy.rows, shape.experts);
   context_.ops.router.route_backward(dgates.view(), tape.probabilities.view(), tape.expert_ids, tape.gates.view(),

@@ -33,7 +33,7 @@ class MlpBlock {
 
   std::size_t publish();
 
-  // x[T][hidden] is replaced by the block's output. Adds the copies routed by all ranks to `load`, by expert.
+  // x[T][hidden] is replaced by the block's output. Adds the copies this rank routed to `load`, by expert.
   void forward(Tensor& x, MlpTape&, std::vector<std::int64_t>& load) const;
 
   // dx[T][hidden]: from the gradient of the output to that of the input. `balance`: see RouterOps::route_backward.

@@ -78,7 +78,7 @@ class Policy {
   // One more token for each slot. Returns logits [slots][vocab].
   Tensor decode(std::span<const std::int32_t> tokens, std::span<const int> slots, KvCache&);
 
-  // By MoE layer and expert: copies routed by all ranks since the last call.
+  // By MoE layer and expert: copies this rank routed since the last call.
   std::vector<std::vector<std::int64_t>> take_router_load();
 
  private:

@@ -61,6 +61,7 @@ Json step_json(const StepSample& step) {
           {"token_checksum", step.token_checksum},
           {"dispatch_logical_bytes", step.dispatch_logical_bytes},
           {"dispatch_wire_bytes", step.dispatch_wire_bytes},
+          {"dispatch_wire_bytes_between_nodes", step.dispatch_wire_bytes_between_nodes},
           {"phases", phases}};
 }
 

@@ -100,8 +100,14 @@ void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, st
 }
 
 void Channel::wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, std::string_view operation) {
+  std::vector<std::size_t> puts_from;
+  for (const std::size_t bytes : bytes_from) puts_from.push_back(pieces(bytes));
+  wait_puts(tag, puts_from, operation);
+}
+
+void Channel::wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::string_view operation) {
   const auto expected = [&](int peer) {
-    return peer == rank_ ? std::size_t{0} : pieces(bytes_from[static_cast<std::size_t>(peer)]);
+    return peer == rank_ ? std::size_t{0} : puts_from[static_cast<std::size_t>(peer)];
   };
   const auto arrived = [&](int peer) {
     const auto found = arrivals_.find(immediate_of(tag, peer));

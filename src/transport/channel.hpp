@@ -50,6 +50,11 @@ class Channel {
   // ranks that are missing and how many puts of how many arrived.
   void wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, std::string_view operation);
 
+  // The same for any number of puts: waits until `puts_from[peer]` have arrived. A put() of so many bytes counts as
+  // pieces(bytes).
+  void wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::string_view operation);
+  std::size_t pieces(std::size_t bytes) const;
+
   // Waits until all own puts have left their source memory.
   void wait_sent(std::string_view operation);
 
@@ -63,7 +68,6 @@ class Channel {
 
  private:
   void poll();
-  std::size_t pieces(std::size_t bytes) const;
 
   Transport& transport_;
   int rank_;

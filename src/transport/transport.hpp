@@ -38,7 +38,7 @@ struct TransportCapabilities {
 };
 
 // Puts may arrive in any order, and one put's bytes say nothing of another's: each put delivers its immediate
-// at the target once all its bytes are there, and receivers count immediates. Calls come from one thread.
+// at the target once all its bytes are there, and receivers count immediates. Calls come from one thread at a time.
 // Nothing moves unless poll() is called, on the receiving side too.
 class Transport {
  public:

@@ -14,6 +14,19 @@ Machine machine(const std::string& host, const std::string& cpus, int cores_allo
 
 }  // namespace
 
+TEST_CASE("ranks per node are counted when all nodes are alike and in order", "[bench]") {
+  const auto on = [](std::vector<std::string> hosts) {
+    std::vector<Machine> machines;
+    for (const std::string& host : hosts) machines.push_back({.host = host});
+    return ranks_per_node(machines);
+  };
+  CHECK(on({"a", "a", "a"}) == 3);
+  CHECK(on({"a", "a", "b", "b"}) == 2);
+  CHECK(on({"a", "b", "a", "b"}) == 0);  // round robin: no rank has its neighbours beside it
+  CHECK(on({"a", "a", "b"}) == 0);
+  CHECK(on({"a"}) == 1);
+}
+
 TEST_CASE("lists of cores are read as Linux writes them", "[bench]") {
   CHECK(cpus_in("0-3,8") == std::vector<int>{0, 1, 2, 3, 8});
   CHECK(cpus_in("5") == std::vector<int>{5});

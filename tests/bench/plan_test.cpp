@@ -47,7 +47,9 @@ TEST_CASE("other work is another workload, with a baseline of its own", "[bench]
 TEST_CASE("the id of an experiment depends on what it computes and how", "[bench]") {
   const Plan plan = make_plan(settings({"compute.threads=1,2"}), {});
   CHECK(plan.experiments[0].id != plan.experiments[1].id);
-  const auto id = [](std::vector<std::string> sets) { return make_plan(settings(std::move(sets)), {}).experiments[0].id; };
+  const auto id = [](std::vector<std::string> sets) {
+    return make_plan(settings(std::move(sets)), {}).experiments[0].id;
+  };
   CHECK(plan.experiments[1].id == id({"compute.threads=2", "measure.steps=9", "output.dir=elsewhere"}));
   CHECK(id({"ranks=2", "transport=mpi"}) != id({"ranks=4", "transport=mpi"}));
 }
@@ -81,10 +83,34 @@ TEST_CASE("the order of launches is the seed's", "[bench]") {
 TEST_CASE("what cannot run is skipped with its reason, and another baseline is a note", "[bench]") {
   const Plan plan = make_plan(settings({"ranks=2", "dispatcher=reference,alltoall,rank_dedup"}), {});
   REQUIRE(plan.skipped.size() == 1);
-  CHECK(plan.skipped[0].reason == "dispatcher 'reference' works within one rank, and there are 2");
+  CHECK(plan.skipped[0].reason == "dispatcher 'reference' works on at most 1 rank, and there are 2");
   CHECK(plan.experiments[0].is_baseline);
   REQUIRE(plan.notes.size() == 1);
   CHECK(plan.notes[0] == "the baseline, reference, cannot run here; alltoall takes its place");
+}
+
+TEST_CASE("more nodes than the machines are is a note", "[bench]") {
+  const auto notes_of = [](const char* ranks_per_node, int real) {
+    const Plan plan = make_plan(settings({"ranks=4", "transport=mpi", ranks_per_node}), {.ranks_per_node = real});
+    return plan.notes;
+  };
+  CHECK(notes_of("ranks_per_node=0", 4).empty());
+  CHECK(notes_of("ranks_per_node=2", 2).empty());
+  REQUIRE(notes_of("ranks_per_node=2", 4).size() == 1);
+  CHECK_THAT(notes_of("ranks_per_node=2", 4)[0],
+             contains("emulated nodes: the dispatchers take 2 ranks for a node, and the machines have 4 each"));
+}
+
+TEST_CASE("a dispatcher with too little room is skipped with the numbers", "[bench]") {
+  // Two ranks: 8 prompts of 8 tokens and 16 answers each in one call, or 2048 tokens of a micro-batch at most.
+  const auto all =
+      settings({"ranks=2", "transport=mpi", "dispatcher=alltoall,low_latency", "dispatcher.tokens_max=127"});
+  const Plan plan = make_plan(all, {});
+  REQUIRE(plan.experiments.size() == 1);
+  REQUIRE(plan.skipped.size() == 1);
+  CHECK(plan.skipped[0].reason ==
+        "dispatcher 'low_latency' would have room for 127 tokens of a rank in one call (dispatcher.tokens_max), and "
+        "there may be 2048");
 }
 
 TEST_CASE("nothing that can run is an error with every reason", "[bench]") {

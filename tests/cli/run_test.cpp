@@ -79,7 +79,7 @@ TEST_CASE("a dry run prints the plan and makes nothing", "[cli]") {
   }
   CHECK(finished.exit_code == 0);
   CHECK_THAT(finished.out, contains("skipped: transport 'loopback' stays within one process, and there are 2 ranks"));
-  CHECK_THAT(finished.out, contains("skipped: dispatcher 'reference' works within one rank, and there are 2"));
+  CHECK_THAT(finished.out, contains("skipped: dispatcher 'reference' works on at most 1 rank, and there are 2"));
   CHECK_THAT(finished.out, contains("block 1: [alltoall mpi] [alltoall mpi]\n"));
   CHECK_THAT(finished.out, contains("starts mpirun -np 2 "));
   CHECK_FALSE(std::filesystem::exists(folder.path() + "/results"));

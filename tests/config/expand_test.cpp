@@ -90,11 +90,15 @@ TEST_CASE("the lines of the workload are the same for every method and rank coun
 
 TEST_CASE("the lines of the method name what decides how", "[config]") {
   CHECK(canonical_lines(Config{}, FieldSet::method) ==
-        "grpo.micro_batch_tokens=2048\ndispatcher=alltoall\ntransport=mpi\ncompute=cpu\ncompute.threads=0\n");
+        "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\ndispatcher=alltoall\n"
+        "transport=mpi\ncompute=cpu\ncompute.threads=0\n");
   Config config;
   config.transport = {.name = "libfabric", .provider = "shm"};
+  config.dispatcher.name = "proxy";
   CHECK(canonical_lines(config, FieldSet::method) ==
-        "grpo.micro_batch_tokens=2048\ndispatcher=alltoall\ntransport=libfabric\ntransport.provider=shm\n"
+        "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\ndispatcher=proxy\n"
+        "dispatcher.tokens_max=0\ndispatcher.dedup=rank\ndispatcher.prefix_rows=64\n"
+        "transport=libfabric\ntransport.provider=shm\n"
         "compute=cpu\ncompute.threads=0\n");
 }
 

@@ -13,8 +13,12 @@ struct BytesOfHalves {
   DispatchBytes route, dispatch, combine;
 };
 
-DispatchBytes operator-(DispatchBytes after, DispatchBytes before) {
-  return {.logical = after.logical - before.logical, .wire = after.wire - before.wire};
+DispatcherOptions options_for(const RoutingCase& made) {
+  return {.hidden = made.hidden,
+          .placement = made.placement,
+          .top_k = made.routing[0].top_k,
+          .tokens_max = 1024,
+          .prefix_rows = 1};
 }
 
 // What each rank put, with values (f32).
@@ -26,17 +30,19 @@ std::vector<BytesOfHalves> measure(const std::string& name, const RoutingCase& m
     const auto me = static_cast<std::size_t>(bootstrap.rank());
     const RankRouting& mine = made.routing[me];
     {
-      const auto dispatcher = make_dispatcher(name, channel, {.hidden = made.hidden, .placement = made.placement});
+      const auto dispatcher = make_dispatcher(name, channel, options_for(made));
       const DispatchBytes start = dispatcher->bytes();
       const auto route = dispatcher->route({.expert_ids = mine.expert_ids, .top_k = mine.top_k});
       const DispatchBytes routed = dispatcher->bytes();
       std::vector<float> tokens(static_cast<std::size_t>(route->token_count * made.hidden)),
           values(mine.expert_ids.size());
+      dispatcher->dispatch_send(*route, {tokens.data(), values.data()}, Values::sent);
+      dispatcher->settle(*route);
       std::vector<float> rows(static_cast<std::size_t>(route->row_count * made.hidden)),
           row_values(static_cast<std::size_t>(route->row_count));
-      dispatcher->dispatch(*route, {tokens.data(), values.data()}, {rows.data(), row_values.data()});
+      dispatcher->dispatch_wait(*route, {rows.data(), row_values.data()});
       const DispatchBytes dispatched = dispatcher->bytes();
-      dispatcher->combine(*route, {rows.data(), row_values.data()}, {tokens.data(), values.data()});
+      dispatcher->combine(*route, {rows.data(), row_values.data()}, {tokens.data(), values.data()}, Values::sent);
       measured[me] = {routed - start, dispatched - routed, dispatcher->bytes() - dispatched};
     }
     bootstrap.barrier();

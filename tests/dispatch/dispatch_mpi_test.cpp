@@ -29,10 +29,10 @@ std::vector<Kind> transports_between_processes() {
 }
 
 // Throws when the check failed on this rank. The transport ends on all ranks together.
-void run_check(const ConformanceCheck& check, const std::string& dispatcher, const Kind& kind, Bootstrap& bootstrap) {
+void run_check(const ConformanceCheck& check, const Kernel& kernel, const Kind& kind, Bootstrap& bootstrap) {
   const auto transport = make_transport(kind.name, bootstrap, {.provider = kind.provider});
   Channel channel(*transport, bootstrap, kTimeout_s);
-  Rank rank{bootstrap, channel, dispatcher, {}};
+  Rank rank{bootstrap, channel, kernel};
   check.run(rank);
   bootstrap.barrier();
   if (!rank.failures.empty()) throw std::runtime_error(fmt::format("{}", fmt::join(rank.failures, "\n")));
@@ -42,11 +42,10 @@ void run_check(const ConformanceCheck& check, const std::string& dispatcher, con
 
 TEST_CASE("every dispatcher does what it must between processes", "[dispatch]") {
   for (const Kind& kind : transports_between_processes()) {
-    for (const RegistryLine& line : dispatcher_lines()) {
-      if (line.name == "reference") continue;  // it is for one rank
+    for (const Kernel& kernel : kernels(mpi_ranks().size(), Options::some)) {
       for (const ConformanceCheck& check : kConformanceChecks) {
-        INFO(line.name << " over " << kind.name << " " << kind.provider << ": " << check.name);
-        on_all_ranks([&](Bootstrap& bootstrap) { run_check(check, line.name, kind, bootstrap); });
+        INFO(kernel.text << " over " << kind.name << " " << kind.provider << ": " << check.name);
+        on_all_ranks([&](Bootstrap& bootstrap) { run_check(check, kernel, kind, bootstrap); });
       }
     }
   }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "dispatch/dispatcher.hpp"
@@ -18,7 +20,8 @@ enum class Fault {
   summed_in_other_order,  // combine() adds the rows of a token from the last k to the first
   token_lost,             // combine() never writes the last token
   copy_values_swapped,    // combine() exchanges the values of the first two copies
-  copies_counted_double,  // route() reports twice the load of the first expert
+  rows_counted_double,    // settle() reports twice the rows of the first expert
+  bit_flipped,            // dispatch() changes the last bit of one element
 };
 
 // f32 only.
@@ -33,28 +36,38 @@ class FaultyDispatcher final : public Dispatcher {
   std::unique_ptr<Route> route(const Routing& routing) override {
     std::vector<std::int32_t> expert_ids(routing.expert_ids.begin(), routing.expert_ids.end());
     reverse_k(expert_ids, routing.top_k);
-    auto route = real_->route({.expert_ids = expert_ids, .top_k = routing.top_k});
-    if (fault_ == Fault::copies_counted_double) route->copies_of[0] *= 2;
-    return route;
+    return real_->route({.expert_ids = expert_ids, .top_k = routing.top_k});
   }
 
-  void dispatch(const Route& route, TokenSide from, RowSide to) override {
+  void settle(Route& route) override {
+    real_->settle(route);
+    if (fault_ == Fault::rows_counted_double && !std::exchange(has_counted_, true)) route.rows_of[0] *= 2;
+  }
+
+  void dispatch_send(Route& route, TokenSide from, Values values) override {
+    sent_values_ = copied(from.copy_values, route);
+    reverse_k(sent_values_, route.top_k);
+    real_->dispatch_send(route, {from.tokens, sent_values_.data()}, values);
+  }
+
+  void dispatch_wait(Route& route, RowSide to) override {
     const auto count = static_cast<std::size_t>(route.row_count);
-    std::vector<float> values = copied(from.copy_values, route);
-    reverse_k(values, route.top_k);
     std::vector<float> rows(count * hidden_), row_values(count);
-    real_->dispatch(route, {from.tokens, values.data()}, {rows.data(), row_values.data()});
+    real_->dispatch_wait(route, {rows.data(), row_values.data()});
     if (fault_ == Fault::experts_in_reverse) rows = regrouped(rows, route);
+    if (fault_ == Fault::bit_flipped) rows[hidden_] = std::nextafter(rows[hidden_], 1.0f);
     if (fault_ == Fault::row_values_swapped) std::swap(row_values.at(0), row_values.at(1));
     std::copy(rows.begin(), rows.end() - (fault_ == Fault::row_lost ? static_cast<std::ptrdiff_t>(hidden_) : 0),
               static_cast<float*>(to.rows));
-    std::copy(row_values.begin(), row_values.end(), static_cast<float*>(to.row_values));
+    if (to.row_values != nullptr) std::copy(row_values.begin(), row_values.end(), static_cast<float*>(to.row_values));
   }
 
-  void combine(const Route& route, RowSide from, TokenSide to) override {
+  void combine_send(Route& route, RowSide from, Values values) override { real_->combine_send(route, from, values); }
+
+  void combine_wait(Route& route, TokenSide to) override {
     std::vector<float> tokens(static_cast<std::size_t>(route.token_count) * hidden_);
     auto* const values = static_cast<float*>(to.copy_values);
-    real_->combine(route, from, {tokens.data(), values});
+    real_->combine_wait(route, {tokens.data(), values});
     std::vector<float> in_order = copied(values, route);
     reverse_k(in_order, route.top_k);
     if (fault_ == Fault::copy_values_swapped) std::swap(in_order.at(0), in_order.at(1));
@@ -73,6 +86,7 @@ class FaultyDispatcher final : public Dispatcher {
   }
 
   static std::vector<float> copied(const void* copy_values, const Route& route) {
+    if (copy_values == nullptr) return std::vector<float>(static_cast<std::size_t>(route.token_count * route.top_k));
     const auto* values = static_cast<const float*>(copy_values);
     return {values, values + route.token_count * route.top_k};
   }
@@ -91,6 +105,8 @@ class FaultyDispatcher final : public Dispatcher {
   std::unique_ptr<Dispatcher> real_;
   std::size_t hidden_;
   Fault fault_;
+  bool has_counted_ = false;
+  std::vector<float> sent_values_;
 };
 
 }  // namespace mrb::test

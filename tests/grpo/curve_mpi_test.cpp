@@ -46,17 +46,17 @@ TEST_CASE("four ranks get the curve of one, with every dispatcher over every tra
       wires.insert(wires.end(), {{"libfabric", "tcp"}, {"libfabric", "shm"}});
   }
   for (const Wire& wire : wires) {
-    for (const char* dispatcher : {"alltoall", "rank_dedup"}) {
-      INFO(wire.transport << " " << wire.provider << ", " << dispatcher);
+    for (const RegistryLine& line : dispatcher_lines()) {
+      if (line.name == "reference") continue;  // it is for one rank
+      INFO(wire.transport << " " << wire.provider << ", " << line.name);
       test::on_all_ranks([&](Bootstrap& bootstrap) {
         const auto transport = make_transport(wire.transport, bootstrap, {.provider = wire.provider});
         Channel channel(*transport, bootstrap, 30);
         const auto compute = make_compute("cpu", {});
-        const auto tokens =
-            make_dispatcher(dispatcher, channel,
-                            {.hidden = config.model.hidden, .placement = {config.model.experts, bootstrap.size()}});
+        const auto tokens = make_dispatcher(line.name, channel, test::options_for_training(config, bootstrap.size()));
         const SteadyClock clock;
-        Trainer trainer(config, {bootstrap, channel, *compute, *tokens, clock});
+        PhaseClock phases(clock);
+        Trainer trainer(config, {bootstrap, channel, *compute, *tokens, phases});
         for (const StepResult& step : expected) {
           const StepResult mine = trainer.run_step(step.step);
           check_close(mine.loss, step.loss, step.step, "the loss");

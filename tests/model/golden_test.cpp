@@ -172,7 +172,7 @@ void train(PolicyRank& rank, const Golden& golden, const Share& share, Outcome& 
   for (std::size_t i = 0; i < log_probs.size(); ++i) outcome.log_probs[share.scores[i]] = log_probs[i];
 }
 
-// Called rank after rank: replicated gradients are summed, experts follow each other.
+// Called rank after rank: replicated gradients and loads are summed, experts follow each other.
 void collect(PolicyRank& rank, Outcome& outcome) {
   for (const ParameterTensor& tensor : rank.policy.parameters().tensors()) {
     const Matrix gradient = rank.policy.parameters().gradient(tensor);
@@ -183,9 +183,12 @@ void collect(PolicyRank& rank, Outcome& outcome) {
       for (std::size_t i = 0; i < all.size(); ++i) all[i] += gradient.data[i];
     }
   }
-  outcome.load.clear();
+  std::size_t place = 0;
   for (const auto& layer : rank.policy.take_router_load()) {
-    outcome.load.insert(outcome.load.end(), layer.begin(), layer.end());
+    for (const std::int64_t copies : layer) {
+      if (place == outcome.load.size()) outcome.load.push_back(0);
+      outcome.load[place++] += static_cast<double>(copies);
+    }
   }
 }
 

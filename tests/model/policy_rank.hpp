@@ -31,7 +31,9 @@ struct PolicyRank {
         transport(make_transport("loopback", bootstrap, {})),
         channel(*transport, bootstrap, 60),
         compute(make_compute("cpu", {.dtype = options.dtype, .threads = 1})),
-        dispatcher(make_dispatcher(options.dispatcher, channel, {.hidden = shape.hidden, .placement = placement})),
+        dispatcher(make_dispatcher(
+            options.dispatcher, channel,
+            {.hidden = shape.hidden, .placement = placement, .top_k = shape.top_k, .tokens_max = 4096})),
         phases(clock),
         policy(shape, placement, bootstrap.rank(), options.seed, {*compute, *dispatcher, phases}) {}
 

@@ -83,13 +83,15 @@ void generate(PolicyRank& rank, const std::vector<std::size_t>& mine, Outcome& o
   }
 }
 
-// Replicated gradients are summed over ranks, experts follow each other, load must be the same on all.
+// Replicated gradients are summed over ranks, loads too, experts follow each other.
 Outcome merged(const std::vector<Outcome>& ranks, const std::vector<ParameterTensor>& tensors) {
   Outcome all = ranks[0];
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     all.log_probs.insert(ranks[r].log_probs.begin(), ranks[r].log_probs.end());
     all.next_logits.insert(ranks[r].next_logits.begin(), ranks[r].next_logits.end());
-    CHECK(ranks[r].load == all.load);
+    for (std::size_t layer = 0; layer < all.load.size(); ++layer) {
+      for (std::size_t e = 0; e < all.load[layer].size(); ++e) all.load[layer][e] += ranks[r].load[layer][e];
+    }
     for (const ParameterTensor& tensor : tensors) {
       auto& sum = all.gradients[tensor.name];
       const auto& piece = ranks[r].gradients.at(tensor.name);

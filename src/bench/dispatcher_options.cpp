@@ -1,0 +1,33 @@
+#include "bench/dispatcher_options.hpp"
+
+#include <algorithm>
+
+namespace mrb {
+
+std::int64_t tokens_per_call_max(const Config& config) {
+  const GrpoConfig& grpo = config.grpo;
+  const std::int64_t prompts = (std::int64_t{grpo.prompts} + config.ranks - 1) / config.ranks;
+  const std::int64_t answers = prompts * grpo.group_size;
+  const std::int64_t length = std::int64_t{grpo.prompt_tokens} + grpo.response_tokens_max;
+  const std::int64_t micro_batch = std::min(answers * length, std::max<std::int64_t>(grpo.micro_batch_tokens, length));
+  return std::max({prompts * grpo.prompt_tokens, answers, micro_batch});
+}
+
+DispatcherOptions dispatcher_options(const Config& config, int ranks_per_node) {
+  const DispatcherConfig& dispatcher = config.dispatcher;
+  DispatcherOptions options{
+      .hidden = config.model.hidden,
+      .placement = {config.model.experts, config.ranks,
+                    config.ranks_per_node > 0 ? config.ranks_per_node : ranks_per_node},
+      .top_k = config.model.top_k,
+      .dispatch_wire = parse_wire_type(dispatcher.dispatch_dtype),
+      .combine_wire = parse_wire_type(dispatcher.combine_dtype),
+      .tokens_max = dispatcher.tokens_max > 0 ? dispatcher.tokens_max : tokens_per_call_max(config),
+      .dedup = dispatcher.dedup == "none" ? Dedup::none : Dedup::rank,
+      .prefix_rows = dispatcher.prefix_rows};
+  if (dispatcher.batching == "token") options.batching = Batching::token;
+  if (dispatcher.batching == "rank") options.batching = Batching::rank;
+  return options;
+}
+
+}  // namespace mrb

@@ -1,0 +1,89 @@
+#include "dispatch/traffic_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "dispatch/block_exchange.hpp"
+
+namespace mrb {
+
+namespace {
+
+constexpr double kReceiveHalves = 2;  // exchanges take turns with them
+
+}  // namespace
+
+RoutedRows count_rows(const Routing& routing, const ExpertPlacement& placement, int rank) {
+  RoutedRows rows;
+  const int node = placement.node_of(rank);
+  std::vector<int> ranks, nodes;  // of one token
+  for (std::int64_t token = 0; token < routing.token_count(); ++token) {
+    ranks.clear();
+    nodes.clear();
+    for (std::int64_t copy = token * routing.top_k; copy < (token + 1) * routing.top_k; ++copy) {
+      const std::int32_t expert = routing.expert_ids[static_cast<std::size_t>(copy)];
+      if (expert < 0) continue;
+      const int target = placement.rank_of(expert);
+      rows.all.per_copy += 1;
+      rows.off_rank.per_copy += target != rank ? 1 : 0;
+      rows.off_node.per_copy += placement.node_of(target) != node ? 1 : 0;
+      if (std::find(ranks.begin(), ranks.end(), target) == ranks.end()) ranks.push_back(target);
+    }
+    for (const int target : ranks) {
+      const int target_node = placement.node_of(target);
+      rows.off_rank.per_rank += target != rank ? 1 : 0;
+      rows.off_node.per_rank += target_node != node ? 1 : 0;
+      if (std::find(nodes.begin(), nodes.end(), target_node) == nodes.end()) nodes.push_back(target_node);
+    }
+    rows.all.per_rank += static_cast<std::int64_t>(ranks.size());
+    rows.all.per_node += static_cast<std::int64_t>(nodes.size());
+    for (const int target : nodes) {
+      rows.off_node.per_node += target != node ? 1 : 0;
+      rows.off_rank.per_node += placement.rail_peer(rank, target) != rank ? 1 : 0;
+    }
+  }
+  rows.all.to_all = routing.token_count() * placement.rank_count;
+  rows.off_rank.to_all = routing.token_count() * (placement.rank_count - 1);
+  rows.off_node.to_all = routing.token_count() * (placement.node_count() - 1);
+  return rows;
+}
+
+double expected_groups(int experts, int top_k, int groups) {
+  double all_miss = 1;  // that none of the experts is in a given group
+  for (int i = 0; i < top_k; ++i) {
+    all_miss *= std::max(0.0, static_cast<double>(experts - experts / groups - i)) / (experts - i);
+  }
+  return groups * (1 - all_miss);
+}
+
+double expected_groups(const DispatcherOptions& options, int groups) {
+  return expected_groups(options.placement.expert_count, std::min(options.top_k, options.placement.expert_count),
+                         groups);
+}
+
+std::size_t row_bytes(const DispatcherOptions& options, WireType wire) {
+  return options.element == ElementType::f64 ? RowCodec<double>(wire, options.hidden).row_bytes()
+                                             : RowCodec<float>(wire, options.hidden).row_bytes();
+}
+
+std::size_t value_bytes(const DispatcherOptions& options) {
+  return element_bytes(options.element);
+}
+
+std::uint64_t block_buffer_bytes(const DispatcherOptions& options, double rows, double copies) {
+  const double ranks = options.placement.rank_count;
+  const auto row = static_cast<double>(
+      std::max(row_bytes(options, options.dispatch_wire), row_bytes(options, options.combine_wire)));
+  const double block = (rows * row + copies * static_cast<double>(value_bytes(options))) / ranks;
+  const double blocks = (ranks - 1) + kReceiveHalves * ranks;  // the send buffer has none to its own rank
+  return with_headroom(static_cast<std::size_t>(std::llround(blocks * block)));
+}
+
+std::string block_buffer_formula(const std::string& rows_in_words, double rows) {
+  return fmt::format("9/8 x (1 send + 2 receive buffers) x {} rows ({})", rows, rows_in_words);
+}
+
+}  // namespace mrb

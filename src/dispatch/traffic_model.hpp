@@ -1,0 +1,40 @@
+// How many rows and bytes the wire patterns need: counted from real routing, and expected for uniform routing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dispatch/dispatcher.hpp"
+
+namespace mrb {
+
+// One rank's rows in one dispatch, by pattern.
+struct PatternRows {
+  std::int64_t per_copy = 0;  // one row per (token, expert)
+  std::int64_t per_rank = 0;  // one row per (token, rank)
+  std::int64_t per_node = 0;  // one row per (token, node)
+  std::int64_t to_all = 0;    // every row to every rank, or to every node: once over each network interface of a ring
+};
+
+struct RoutedRows {
+  PatternRows all;
+  PatternRows off_rank;  // those that leave this rank
+  PatternRows off_node;  // those that leave its node
+};
+
+RoutedRows count_rows(const Routing&, const ExpertPlacement&, int rank);
+
+// Groups (ranks or nodes) that the experts of one token are in, of `groups` equal ones, if each set of top_k different
+// experts is as likely: D(g) = g (1 - C(E - E/g, K) / C(E, K)).
+double expected_groups(int experts, int top_k, int groups);
+double expected_groups(const DispatcherOptions&, int groups);
+
+// Bytes of one encoded row and of one value.
+std::size_t row_bytes(const DispatcherOptions&, WireType);
+std::size_t value_bytes(const DispatcherOptions&);
+
+// Memory of a BlockExchange that carries `rows` rows and `copies` values from each rank, evenly to all.
+std::uint64_t block_buffer_bytes(const DispatcherOptions&, double rows, double copies);
+std::string block_buffer_formula(const std::string& rows_in_words, double rows);
+
+}  // namespace mrb
