@@ -134,7 +134,7 @@ void Libfabric::open(const std::string& provider, bool one_host) {
   capabilities_.name = "libfabric";
   capabilities_.provider = info.fabric_attr->prov_name;
   if (provider == "efa") capabilities_.provider += fmt::format(", fabric {}", info.fabric_attr->name);
-  capabilities_.library = fmt::format("libfabric {}", libfabric_version());
+  capabilities_.loaded_library = fmt::format("libfabric {}", libfabric_version());
   capabilities_.put_bytes_max = std::min(kPutBytesMax, info.ep_attr->max_msg_size);
 
   operations_ = std::vector<Operation>(std::min(kPutsMax, info.tx_attr->size));

@@ -31,7 +31,7 @@ class Loopback final : public Transport {
   explicit Loopback(Bootstrap& bootstrap) : bootstrap_(bootstrap) {
     capabilities_.name = "loopback";
     capabilities_.provider = "memcpy";
-    capabilities_.library = "none";
+    capabilities_.loaded_library = "none";
     capabilities_.put_bytes_max = std::size_t{1} << 40;
     const Address mine{getpid(), &mine_};
     const auto gathered = bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)));

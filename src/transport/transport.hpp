@@ -33,7 +33,7 @@ struct Put {
 struct TransportCapabilities {
   std::string name;      // "libfabric"
   std::string provider;  // what really carries the bytes, in the library's own words: "tcp;ofi_rxm", "shm", "vader"
-  std::string library;   // name and version of the library that was loaded
+  std::string loaded_library;  // name and version of the library that was loaded
   std::size_t put_bytes_max = 0;
 };
 

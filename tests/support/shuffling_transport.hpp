@@ -50,7 +50,7 @@ class ShufflingTransport final : public Transport {
   ShufflingTransport(ShufflingNetwork& network, Bootstrap& bootstrap)
       : network_(network), bootstrap_(bootstrap), mine_(*network.targets_[static_cast<std::size_t>(bootstrap.rank())]) {
     capabilities_ = {
-        .name = "shuffling", .provider = "chance", .library = "none", .put_bytes_max = network.put_bytes_max_};
+        .name = "shuffling", .provider = "chance", .loaded_library = "none", .put_bytes_max = network.put_bytes_max_};
   }
 
   const TransportCapabilities& capabilities() const override { return capabilities_; }

@@ -47,8 +47,8 @@ TEST_CASE("a transport says what carries its bytes", "[transport]") {
       const TransportCapabilities& found = transport->capabilities();
       bootstrap.barrier();
       if (found.name != kind.name || found.provider.find(kind.provider) != 0 || found.provider.empty() ||
-          found.library.empty() || found.put_bytes_max < (1u << 20)) {
-        throw std::runtime_error(found.name + ", " + found.provider + ", " + found.library);
+          found.loaded_library.empty() || found.put_bytes_max < (1u << 20)) {
+        throw std::runtime_error(found.name + ", " + found.provider + ", " + found.loaded_library);
       }
     });
   }
