@@ -86,7 +86,7 @@ class AllGather final : public Dispatcher {
 
   void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const AllGatherRoute&>(any_route);
-    const std::byte* tokens = exchange_.encoded(static_cast<const T*>(from.tokens), route.token_count);
+    const std::byte* tokens = exchange_.forth().encoded(static_cast<const T*>(from.tokens), route.token_count);
     const std::size_t bytes = static_cast<std::size_t>(route.token_count) * exchange_.forth().row_bytes();
     exchange_.count_dispatched(route.copies, values);
     exchange_.start_to_experts(route.blocks, values, [&](int, OutBlock block) {

@@ -111,13 +111,13 @@ void BlockExchange::grow(std::span<const std::size_t> send_bytes, std::span<cons
 
 void BlockExchange::start(const BlockPlan& plan, const PairTable& bytes, std::string_view operation, const Fill& fill) {
   operation_ = operation;
-  running_half_ = half_;
+  const std::size_t half = half_;
   half_ ^= 1;
-  wait_until_read(running_half_);
+  wait_until_read(half);
   data_ = channel_.next_tag();
   notice_ = channel_.next_tag();
 
-  std::byte* const received = receive_.data() + receive_base(me_, running_half_);
+  std::byte* const received = receive_.data() + receive_base(me_, half);
   for (int step = 1; step <= ranks_; ++step) {
     const int target = (me_ + step) % ranks_;  // its own block last, while the others travel
     if (target == me_) {
@@ -129,8 +129,7 @@ void BlockExchange::start(const BlockPlan& plan, const PairTable& bytes, std::st
     if (block_bytes == 0) continue;
     fill(target, send_.data() + block);
     put(target, {send_region_, block},
-        {receive_region_, receive_base(target, running_half_) + at(plan.landing_offset_bytes, target)}, block_bytes,
-        data_);
+        {receive_region_, receive_base(target, half) + at(plan.landing_offset_bytes, target)}, block_bytes, data_);
   }
 
   expected_.clear();
@@ -145,7 +144,7 @@ void BlockExchange::finish(const Read& read) {
   channel_.wait_arrivals(data_, expected_, operation_);
   channel_.wait_sent(operation_);  // the send buffer is free again, and nothing waits for this rank to poll
   const auto received = std::move(received_);
-  const std::size_t half = running_half_;
+  const std::size_t half = half_ ^ 1;
   const Tag notice = notice_;
   read(received);
   tell_all_read(notice);

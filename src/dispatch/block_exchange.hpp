@@ -122,7 +122,6 @@ class BlockExchange {
 
   // Of the exchange under way:
   std::string operation_;
-  std::size_t running_half_ = 0;
   Tag data_ = 0;
   Tag notice_ = 0;
   std::vector<std::size_t> expected_;       // bytes, by source

@@ -69,6 +69,7 @@ class Comparison {
       rows_.push_back(draw_payload<T>(check.seed, 2, rank, sources_.back().size() * hidden));
       row_values_.push_back(draw_payload<T>(check.seed, 3, rank, sources_.back().size()));
     }
+    expected_rows_ = reference_dispatch<T>(routing_, options.placement, options.hidden, tokens_, options.dispatch_wire);
   }
 
   void run() {
@@ -132,8 +133,6 @@ class Comparison {
 
   void compare_rows(const std::vector<T>& rows, const std::vector<T>& row_values) const {
     const auto hidden = static_cast<std::size_t>(options_.hidden);
-    const auto expected =
-        reference_dispatch<T>(routing_, options_.placement, options_.hidden, tokens_, options_.dispatch_wire);
     for (std::size_t row = 0; row < of_me(sources_).size(); ++row) {
       const RowSource& source = of_me(sources_)[row];
       const auto theirs = static_cast<std::size_t>(source.rank);
@@ -141,7 +140,7 @@ class Comparison {
       const std::string where =
           fmt::format("dispatch, rank {}: row {} (expert {}, from rank {}, token {}, k = {})", me_, row,
                       routing_[theirs].expert_ids[copy], source.rank, source.token, source.k);
-      compare_elements(&rows[row * hidden], &of_me(expected)[row * hidden], where);
+      compare_elements(&rows[row * hidden], &of_me(expected_rows_)[row * hidden], where);
       expect_same(row_values[row], copy_values_[theirs][copy], where + ", value");
     }
   }
@@ -185,6 +184,7 @@ class Comparison {
   std::vector<std::vector<RowSource>> sources_;  // of the rows, by the rank that has them
   std::vector<std::vector<T>> tokens_, copy_values_;
   std::vector<std::vector<T>> rows_, row_values_;
+  std::vector<std::vector<T>> expected_rows_;
 };
 
 }  // namespace

@@ -64,10 +64,9 @@ using Counts = std::vector<std::int64_t>;
 
 struct LowLatencyRoute final : Route {
   Counts sent;                            // this rank's copies for each expert, which are numbered [rank][local]
-  Counts received;                        // by source and this rank's expert; known once settled
+  Counts received;                        // by source and this rank's expert; empty until settled
   std::vector<std::int64_t> copy_of_row;  // sent rows in the order of experts: t * top_k + k
   std::vector<std::int64_t> row_of_copy;  // its place among the sent rows; -1 for a dropped copy
-  bool is_settled = false;
 };
 
 template <class T>
@@ -88,15 +87,7 @@ class LowLatency final : public Dispatcher {
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
 
-  DispatchBytes bytes() const override {
-    DispatchBytes bytes{.logical = logical_};
-    for (int peer = 0; peer < placement_.rank_count; ++peer) {
-      const std::uint64_t put = memory_.bytes_put_to()[static_cast<std::size_t>(peer)];
-      bytes.wire += put;
-      if (placement_.node_of(peer) != placement_.node_of(me_)) bytes.wire_between_nodes += put;
-    }
-    return bytes;
-  }
+  DispatchBytes bytes() const override { return wire_bytes(memory_.bytes_put_to(), placement_, me_, logical_); }
 
   // Nothing is exchanged. A counting sort by expert: stable, so one expert's copies stay in the order of (token, k).
   std::unique_ptr<Route> route(const Routing& routing) override {
@@ -126,7 +117,7 @@ class LowLatency final : public Dispatcher {
   void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const LowLatencyRoute&>(any_route);
     const auto* copy_values = static_cast<const T*>(from.copy_values);
-    const std::byte* tokens = encoded(static_cast<const T*>(from.tokens), route.token_count);
+    const std::byte* tokens = forth_.encoded(static_cast<const T*>(from.tokens), route.token_count);
     const std::size_t row_bytes = forth_.row_bytes();
     begin("dispatch", forth_slot_bytes_, values);
     std::int64_t row = 0;
@@ -142,7 +133,7 @@ class LowLatency final : public Dispatcher {
 
   void settle(Route& any_route) override {
     auto& route = static_cast<LowLatencyRoute&>(any_route);
-    if (std::exchange(route.is_settled, true)) return;
+    if (!route.received.empty()) return;
     wait_headers();
     for (int source = 0; source < placement_.rank_count; ++source) {
       for (std::size_t local = 0; local < experts_; ++local) {
@@ -220,13 +211,6 @@ class LowLatency final : public Dispatcher {
 
   T& value_in(std::byte* slot) const { return *reinterpret_cast<T*>(slot + slot_bytes_ - sizeof(T)); }
   T value_in(const std::byte* slot) const { return *reinterpret_cast<const T*>(slot + slot_bytes_ - sizeof(T)); }
-
-  const std::byte* encoded(const T* tokens, std::int64_t count) {
-    if (forth_.codec().is_native()) return reinterpret_cast<const std::byte*>(tokens);
-    encoded_.resize(std::max(encoded_.size(), static_cast<std::size_t>(count) * forth_.row_bytes()));
-    forth_.encode(tokens, count, encoded_.data());
-    return encoded_.data();
-  }
 
   void begin(std::string_view operation, std::size_t slot_bytes, Values values) {
     memory_.begin(operation, experts_ * sizeof(std::uint32_t));
@@ -348,7 +332,6 @@ class LowLatency final : public Dispatcher {
   std::size_t forth_slot_bytes_, back_slot_bytes_;
   OneSided memory_;
   DispatcherCapabilities capabilities_;
-  std::vector<std::byte> encoded_;
   std::uint64_t logical_ = 0;
 
   // Of the operation under way:

@@ -21,6 +21,7 @@
 
 #include "dispatch/fan.hpp"
 #include "dispatch/one_sided.hpp"
+#include "dispatch/sent_rows.hpp"
 #include "dispatch/traffic_model.hpp"
 #include "dispatch/worker.hpp"
 
@@ -30,7 +31,7 @@ namespace {
 
 constexpr std::size_t kLine = AlignedBuffer::kAlignment;
 constexpr std::uint32_t kNoCopy = ~std::uint32_t{0};
-constexpr std::size_t kSign = 8;  // bytes of a header that only says that it has come
+constexpr std::size_t kBareHeaderBytes = 8;  // of one whose arrival is all it says
 
 std::size_t aligned(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
@@ -101,27 +102,13 @@ DispatcherCapabilities proxy_capabilities(const DispatcherOptions& options) {
 
 namespace {
 
-// What goes to one rank: rows, and the copies of each.
-struct SentRows {
-  std::vector<std::int64_t> token_of_row;
-  std::vector<std::uint32_t> copies_of_row;
-  std::vector<std::int64_t> copies;           // t * top_k + k, of all rows, one row after the other
-  std::vector<std::uint32_t> expert_of_copy;  // local to the target
-};
-
-// One row of a token's sum.
-struct Part {
-  int rank = 0;
-  std::int64_t row = 0;
-};
-
 struct ProxyRoute final : Route {
-  std::vector<std::uint32_t> counts;              // this rank's: copies by expert, then rows by rank
-  std::vector<SentRows> sent;                     // by target
-  std::vector<std::vector<Part>> parts_of_token;  // in the order in which they are added
-  bool is_settled = false;
-  PairTable rows, copies;     // of all ranks; known once settled
-  std::vector<Fan> received;  // by source; known once the first dispatch has been waited for
+  std::vector<std::uint32_t> counts;  // this rank's: copies by expert, then rows by rank
+  TokenRows mine;                     // what this rank sends
+  PairTable rows, copies;             // of all ranks; empty until settled
+  std::vector<Fan> received;          // by source; known once the first dispatch has been waited for
+
+  bool is_settled() const { return rows.ranks() > 0; }
 };
 
 template <class T>
@@ -134,21 +121,12 @@ class Proxy final : public Dispatcher {
         prefix_rows_(options.prefix_rows),
         forth_(options.dispatch_wire, options.hidden, options.phases),
         back_(options.combine_wire, options.hidden, options.phases),
-        record_bytes_max_(record_bytes_max(options)),
         memory_(channel, sizes_of(options)),
         capabilities_(proxy_capabilities(options)) {}
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
 
-  DispatchBytes bytes() const override {
-    DispatchBytes bytes{.logical = logical_};
-    for (int peer = 0; peer < placement_.rank_count; ++peer) {
-      const std::uint64_t put = memory_.bytes_put_to()[static_cast<std::size_t>(peer)];
-      bytes.wire += put;
-      if (placement_.node_of(peer) != placement_.node_of(me_)) bytes.wire_between_nodes += put;
-    }
-    return bytes;
-  }
+  DispatchBytes bytes() const override { return wire_bytes(memory_.bytes_put_to(), placement_, me_, logical_); }
 
   std::unique_ptr<Route> route(const Routing& routing) override {
     const auto copies = count_copies(routing, placement_);
@@ -166,14 +144,8 @@ class Proxy final : public Dispatcher {
     for (const std::int64_t count : copies) {
       route->counts.push_back(static_cast<std::uint32_t>(count));
     }
-    route->sent.resize(static_cast<std::size_t>(placement_.rank_count));
-    route->parts_of_token.resize(static_cast<std::size_t>(route->token_count));
-    if (options_.dedup == Dedup::none) {
-      fill_by_copy(routing, *route);
-    } else {
-      fill_by_rank(routing, *route);
-    }
-    for (const SentRows& sent : route->sent) {
+    route->mine = options_.dedup == Dedup::none ? rows_by_copy(routing, placement_) : rows_by_rank(routing, placement_);
+    for (const SentRows& sent : route->mine.sent) {
       route->counts.push_back(static_cast<std::uint32_t>(sent.token_of_row.size()));
     }
     return route;
@@ -181,7 +153,7 @@ class Proxy final : public Dispatcher {
 
   void settle(Route& any_route) override {
     auto& route = static_cast<ProxyRoute&>(any_route);
-    if (std::exchange(route.is_settled, true)) return;
+    if (route.is_settled()) return;
     has_counts_.wait(false);
     if (has_failed_) worker_.wait();  // throws
     const std::size_t stride = route.counts.size();
@@ -199,17 +171,20 @@ class Proxy final : public Dispatcher {
   void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     auto& route = static_cast<ProxyRoute&>(any_route);
     values_ = values;
-    if (route.is_settled) {
+    if (route.is_settled()) {
       count_logical(
           route.copies.ranks(), [&](int peer) { return route.copies.at(me_, peer); }, forth_);
-      send_blocks(
-          "dispatch", route.rows, route.copies, forth_,
-          [&](int target, RowBlock<std::byte, T> block) { pack_rows(route, target, from, block); }, from, route);
+      const std::byte* tokens = forth_.encoded(static_cast<const T*>(from.tokens), route.token_count);
+      send_blocks("dispatch", route.rows, route.copies, forth_, [&](int target, RowBlock<std::byte, T> block) {
+        pack_rows(route.mine.sent[static_cast<std::size_t>(target)], tokens, from, block);
+      });
       return;
     }
     count_logical(
         placement_.rank_count,
-        [&](int peer) { return static_cast<std::int64_t>(route.sent[static_cast<std::size_t>(peer)].copies.size()); },
+        [&](int peer) {
+          return static_cast<std::int64_t>(route.mine.sent[static_cast<std::size_t>(peer)].copies.size());
+        },
         forth_);
     send_records(route, from);
   }
@@ -219,7 +194,7 @@ class Proxy final : public Dispatcher {
     if (!is_fresh_) {
       worker_.wait();
       for (int source = 0; source < placement_.rank_count; ++source) {
-        fan_out<T>(route.received[static_cast<std::size_t>(source)], block_from(source, forth_), forth_, to);
+        fan_out<T>(route.received[static_cast<std::size_t>(source)], block_from(source), forth_, to);
       }
       return;
     }
@@ -234,23 +209,21 @@ class Proxy final : public Dispatcher {
     values_ = values;
     count_logical(
         placement_.rank_count, [&](int peer) { return route.copies.at(peer, me_); }, back_);
-    send_blocks(
-        "combine", transposed(route.rows), transposed(route.copies), back_,
-        [&](int target, RowBlock<std::byte, T> block) {
-          fan_in(route.received[static_cast<std::size_t>(target)], from, back_, block);
-        },
-        {}, route);
+    send_blocks("combine", transposed(route.rows), transposed(route.copies), back_,
+                [&](int target, RowBlock<std::byte, T> block) {
+                  fan_in(route.received[static_cast<std::size_t>(target)], from, back_, block);
+                });
   }
 
   void combine_wait(Route& any_route, TokenSide to) override {
     const auto& route = static_cast<const ProxyRoute&>(any_route);
     worker_.wait();
     std::vector<RowBlock<const std::byte, const T>> blocks;
-    for (int source = 0; source < placement_.rank_count; ++source) blocks.push_back(block_from(source, back_));
+    for (int source = 0; source < placement_.rank_count; ++source) blocks.push_back(block_from(source));
     back_.from_wire(
         route.token_count,
         [&](std::int64_t token, std::vector<const std::byte*>& parts) {
-          for (const Part& part : route.parts_of_token[static_cast<std::size_t>(token)]) {
+          for (const Part& part : route.mine.parts_of(token)) {
             parts.push_back(blocks[static_cast<std::size_t>(part.rank)].rows +
                             static_cast<std::size_t>(part.row) * back_.row_bytes());
           }
@@ -261,60 +234,11 @@ class Proxy final : public Dispatcher {
     std::fill_n(copy_values, route.token_count * route.top_k, T{0});
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
       const T* value = blocks[rank].values;
-      for (const std::int64_t copy : route.sent[rank].copies) copy_values[copy] = *value++;
+      for (const std::int64_t copy : route.mine.sent[rank].copies) copy_values[copy] = *value++;
     }
   }
 
  private:
-  // ---- What goes where
-
-  // Rows in the order of experts, one for each copy; stable, so one expert's copies stay in the order of (token, k).
-  void fill_by_copy(const Routing& routing, ProxyRoute& route) const {
-    std::vector<std::vector<std::int64_t>> copies_of(static_cast<std::size_t>(placement_.expert_count));
-    for (std::size_t copy = 0; copy < routing.expert_ids.size(); ++copy) {
-      if (routing.expert_ids[copy] < 0) continue;
-      copies_of[static_cast<std::size_t>(routing.expert_ids[copy])].push_back(static_cast<std::int64_t>(copy));
-    }
-    std::vector<Part> part_of_copy(routing.expert_ids.size(), {-1, 0});
-    for (int expert = 0; expert < placement_.expert_count; ++expert) {
-      const int target = placement_.rank_of(expert);
-      SentRows& sent = route.sent[static_cast<std::size_t>(target)];
-      for (const std::int64_t copy : copies_of[static_cast<std::size_t>(expert)]) {
-        part_of_copy[static_cast<std::size_t>(copy)] = {target, static_cast<std::int64_t>(sent.copies.size())};
-        sent.token_of_row.push_back(copy / routing.top_k);
-        sent.copies_of_row.push_back(1);
-        sent.copies.push_back(copy);
-        sent.expert_of_copy.push_back(static_cast<std::uint32_t>(expert - placement_.first_expert(target)));
-      }
-    }
-    for (std::size_t copy = 0; copy < part_of_copy.size(); ++copy) {
-      if (part_of_copy[copy].rank < 0) continue;
-      route.parts_of_token[copy / static_cast<std::size_t>(routing.top_k)].push_back(part_of_copy[copy]);
-    }
-  }
-
-  // Rows in the order of tokens, one for each rank that a token goes to.
-  void fill_by_rank(const Routing& routing, ProxyRoute& route) const {
-    for (std::int64_t token = 0; token < route.token_count; ++token) {
-      auto& parts = route.parts_of_token[static_cast<std::size_t>(token)];
-      for (std::int64_t copy = token * route.top_k; copy < (token + 1) * route.top_k; ++copy) {
-        const std::int32_t expert = routing.expert_ids[static_cast<std::size_t>(copy)];
-        if (expert < 0) continue;
-        const int target = placement_.rank_of(expert);
-        SentRows& sent = route.sent[static_cast<std::size_t>(target)];
-        if (sent.token_of_row.empty() || sent.token_of_row.back() != token) {
-          parts.push_back({target, static_cast<std::int64_t>(sent.token_of_row.size())});
-          sent.token_of_row.push_back(token);
-          sent.copies_of_row.push_back(0);
-        }
-        ++sent.copies_of_row.back();
-        sent.copies.push_back(copy);
-        sent.expert_of_copy.push_back(static_cast<std::uint32_t>(expert - placement_.first_expert(target)));
-      }
-      std::ranges::sort(parts, {}, &Part::rank);
-    }
-  }
-
   // ---- Fresh: records
 
   void send_records(ProxyRoute& route, TokenSide from) {
@@ -379,10 +303,10 @@ class Proxy final : public Dispatcher {
   }
 
   void pack_records(const ProxyRoute& route, TokenSide from) {
-    const std::byte* tokens = encoded(static_cast<const T*>(from.tokens), route.token_count);
+    const std::byte* tokens = forth_.encoded(static_cast<const T*>(from.tokens), route.token_count);
     const std::size_t copies_max = copies_of_record(options_);
     std::byte* record = memory_.send_data();
-    for (const SentRows& sent : route.sent) {
+    for (const SentRows& sent : route.mine.sent) {
       const std::int64_t* copy = sent.copies.data();
       const std::uint32_t* expert = sent.expert_of_copy.data();
       for (std::size_t row = 0; row < sent.token_of_row.size(); ++row, record += record_.bytes) {
@@ -404,32 +328,32 @@ class Proxy final : public Dispatcher {
     const auto ranks = static_cast<std::size_t>(placement_.rank_count);
     const std::size_t copies_max = copies_of_record(options_);
     const std::int64_t rows = rows_.at(source, me_);
-    const auto record_at = [&](std::int64_t row) -> const std::byte* {
-      if (source == me_) {
-        return memory_.send_data() + (first_record(route, me_) + static_cast<std::size_t>(row)) * record_.bytes;
-      }
-      const bool is_prefix = row < prefix_rows_;
-      return memory_.received_data() + (is_prefix ? prefix_offset(source) : overflow_offset(source, me_)) +
-             static_cast<std::size_t>(is_prefix ? row : row - prefix_rows_) * record_.bytes;
+    const std::byte* const prefix = source == me_ ? memory_.send_data() + first_record(route, me_) * record_.bytes
+                                                  : memory_.received_data() + prefix_offset(source);
+    const std::byte* const behind = source == me_ ? prefix + static_cast<std::size_t>(prefix_rows_) * record_.bytes
+                                                  : memory_.received_data() + overflow_offset(source, me_);
+    const auto record_at = [&](std::int64_t row) {
+      return row < prefix_rows_ ? prefix + static_cast<std::size_t>(row) * record_.bytes
+                                : behind + static_cast<std::size_t>(row - prefix_rows_) * record_.bytes;
     };
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const auto* experts = reinterpret_cast<const std::uint32_t*>(record_at(row) + record_.experts_offset);
-      fan.copies_of_row.push_back(0);
-      for (std::size_t i = 0; i < copies_max && experts[i] != kNoCopy; ++i) {
-        ++fan.copies_of_row.back();
-        fan.place_of_copy.push_back(next_row_[experts[i] * ranks + static_cast<std::size_t>(source)]++);
+    auto* const to_rows = static_cast<T*>(to.rows);
+    {
+      const CastPhase cast = forth_.cast_phase();
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::byte* const record = record_at(row);
+        const auto* experts = reinterpret_cast<const std::uint32_t*>(record + record_.experts_offset);
+        const std::size_t first = fan.place_of_copy.size();
+        for (std::size_t i = 0; i < copies_max && experts[i] != kNoCopy; ++i) {
+          fan.place_of_copy.push_back(next_row_[experts[i] * ranks + static_cast<std::size_t>(source)]++);
+        }
+        fan.copies_of_row.push_back(static_cast<std::uint32_t>(fan.place_of_copy.size() - first));
+        forth_.codec().decode(record, to_rows + fan.place_of_copy[first] * forth_.hidden());
       }
     }
     const std::int64_t* place = fan.place_of_copy.data();
-    auto* const to_rows = static_cast<T*>(to.rows);
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::byte* const record = record_at(row);
-      const auto* values = reinterpret_cast<const T*>(record + record_.values_offset);
-      T* const first = to_rows + *place * forth_.hidden();
-      {
-        const CastPhase cast = forth_.cast_phase();
-        forth_.codec().decode(record, first);
-      }
+      const auto* values = reinterpret_cast<const T*>(record_at(row) + record_.values_offset);
+      const T* const first = to_rows + *place * forth_.hidden();
       for (std::uint32_t i = 0; i < fan.copies_of_row[static_cast<std::size_t>(row)]; ++i, ++place) {
         if (i > 0) std::copy_n(first, forth_.hidden(), to_rows + *place * forth_.hidden());
         if (values_ == Values::sent) static_cast<T*>(to.row_values)[*place] = values[i];
@@ -453,12 +377,12 @@ class Proxy final : public Dispatcher {
   }
 
   static std::int64_t rows_to(const ProxyRoute& route, int peer) {
-    return static_cast<std::int64_t>(route.sent[static_cast<std::size_t>(peer)].token_of_row.size());
+    return static_cast<std::int64_t>(route.mine.sent[static_cast<std::size_t>(peer)].token_of_row.size());
   }
 
   static std::size_t first_record(const ProxyRoute& route, int peer) {
     std::size_t first = 0;
-    for (int p = 0; p < peer; ++p) first += route.sent[static_cast<std::size_t>(p)].token_of_row.size();
+    for (int p = 0; p < peer; ++p) first += route.mine.sent[static_cast<std::size_t>(p)].token_of_row.size();
     return first;
   }
 
@@ -501,10 +425,9 @@ class Proxy final : public Dispatcher {
 
   template <class Fill>
   void send_blocks(std::string_view operation, const PairTable& rows, const PairTable& copies, const RowSums<T>& wire,
-                   const Fill& fill, TokenSide from, const ProxyRoute& route) {
+                   const Fill& fill) {
     is_fresh_ = false;
-    memory_.begin(operation, kSign);
-    if (from.tokens != nullptr) encoded(static_cast<const T*>(from.tokens), route.token_count);
+    memory_.begin(operation, kBareHeaderBytes);
     blocks_from_ = blocks_on(me_, rows, copies, wire);
     blocks_to_.clear();
     landing_.clear();
@@ -536,9 +459,7 @@ class Proxy final : public Dispatcher {
     memory_.wait_sent();
   }
 
-  void pack_rows(const ProxyRoute& route, int target, TokenSide from, RowBlock<std::byte, T> block) {
-    const std::byte* tokens = forth_.codec().is_native() ? static_cast<const std::byte*>(from.tokens) : encoded_.data();
-    const SentRows& sent = route.sent[static_cast<std::size_t>(target)];
+  void pack_rows(const SentRows& sent, const std::byte* tokens, TokenSide from, RowBlock<std::byte, T> block) {
     for (const std::int64_t token : sent.token_of_row) {
       block.rows =
           std::copy_n(tokens + static_cast<std::size_t>(token) * forth_.row_bytes(), forth_.row_bytes(), block.rows);
@@ -547,7 +468,7 @@ class Proxy final : public Dispatcher {
     for (const std::int64_t copy : sent.copies) *block.values++ = static_cast<const T*>(from.copy_values)[copy];
   }
 
-  RowBlock<const std::byte, const T> block_from(int source, const RowSums<T>&) {
+  RowBlock<const std::byte, const T> block_from(int source) {
     const Block& block = blocks_from_[static_cast<std::size_t>(source)];
     const std::byte* const data = memory_.received_data() + block.offset;
     return {data, values_ == Values::sent ? reinterpret_cast<const T*>(data + block.values_offset) : nullptr};
@@ -559,13 +480,6 @@ class Proxy final : public Dispatcher {
   template <class Visit>
   void for_each_peer(const Visit& visit) const {
     for (int step = 1; step < placement_.rank_count; ++step) visit((me_ + step) % placement_.rank_count);
-  }
-
-  const std::byte* encoded(const T* tokens, std::int64_t count) {
-    if (forth_.codec().is_native()) return reinterpret_cast<const std::byte*>(tokens);
-    encoded_.resize(std::max(encoded_.size(), static_cast<std::size_t>(count) * forth_.row_bytes()));
-    forth_.encode(tokens, count, encoded_.data());
-    return encoded_.data();
   }
 
   template <class CopiesOf>
@@ -581,10 +495,8 @@ class Proxy final : public Dispatcher {
   int me_;
   std::int64_t prefix_rows_;
   RowSums<T> forth_, back_;
-  std::size_t record_bytes_max_;
   OneSided memory_;
   DispatcherCapabilities capabilities_;
-  std::vector<std::byte> encoded_;
   std::uint64_t logical_ = 0;
 
   // Of the operation under way. The worker writes rows_ before has_counts_.

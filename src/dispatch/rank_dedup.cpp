@@ -15,6 +15,7 @@
 
 #include "dispatch/fan.hpp"
 #include "dispatch/row_exchange.hpp"
+#include "dispatch/sent_rows.hpp"
 #include "dispatch/traffic_model.hpp"
 
 namespace mrb {
@@ -33,26 +34,10 @@ DispatcherCapabilities rank_dedup_capabilities(const DispatcherOptions& options)
 
 namespace {
 
-// What a block holds, on the rank that filled it: by row, which token; by copy, which (t * top_k + k).
-struct SentBlock {
-  std::vector<std::int64_t> token_of_row;
-  std::vector<std::int64_t> copies;           // of all rows, one row after the other
-  std::vector<std::uint32_t> copies_of_row;   // how many
-  std::vector<std::uint32_t> expert_of_copy;  // local to the target
-};
-
-// One row of a token's sum.
-struct Partial {
-  int rank = 0;
-  std::int64_t block_row = 0;
-};
-
 struct RankDedupRoute final : Route {
   RowBlocks blocks;
-  std::vector<SentBlock> sent;             // by target
-  std::vector<Fan> received;               // by source: the copies of the block's rows
-  std::vector<Partial> partials;           // of all tokens, one token after the other, in ascending rank
-  std::vector<std::size_t> first_partial;  // by token, and one more
+  TokenRows mine;             // what this rank sends
+  std::vector<Fan> received;  // by source: the copies of the block's rows
 };
 
 template <class T>
@@ -75,8 +60,8 @@ class RankDedup final : public Dispatcher {
 
     // The list every rank gets: copies by expert, then rows by rank.
     auto mine = count_copies(routing, placement_);
-    fill_blocks(routing, *route);
-    for (const SentBlock& block : route->sent) mine.push_back(static_cast<std::int64_t>(block.token_of_row.size()));
+    route->mine = rows_by_rank(routing, placement_);
+    for (const SentRows& block : route->mine.sent) mine.push_back(static_cast<std::int64_t>(block.token_of_row.size()));
     const auto all = counts_.gather(mine);
 
     const CopyCounts counts(placement_, all, mine.size());
@@ -97,12 +82,12 @@ class RankDedup final : public Dispatcher {
 
   void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const RankDedupRoute&>(any_route);
-    const std::byte* tokens = exchange_.encoded(static_cast<const T*>(from.tokens), route.token_count);
+    const std::byte* tokens = exchange_.forth().encoded(static_cast<const T*>(from.tokens), route.token_count);
     const auto* copy_values = static_cast<const T*>(from.copy_values);
     const std::size_t row_bytes = exchange_.forth().row_bytes();
     exchange_.count_dispatched(route.blocks.copies, values);
     exchange_.start_to_experts(route.blocks, values, [&](int target, OutBlock block) {
-      const SentBlock& sent = route.sent[static_cast<std::size_t>(target)];
+      const SentRows& sent = route.mine.sent[static_cast<std::size_t>(target)];
       for (const std::int64_t token : sent.token_of_row) {
         block.rows = std::copy_n(tokens + static_cast<std::size_t>(token) * row_bytes, row_bytes, block.rows);
       }
@@ -140,31 +125,6 @@ class RankDedup final : public Dispatcher {
   using OutBlock = typename RowExchange<T>::OutBlock;
   using InBlock = typename RowExchange<T>::InBlock;
 
-  // Goes over the tokens once. A token gets a row in the block of each rank that one of its copies goes to.
-  void fill_blocks(const Routing& routing, RankDedupRoute& route) const {
-    route.sent.resize(static_cast<std::size_t>(placement_.rank_count));
-    for (std::int64_t token = 0; token < route.token_count; ++token) {
-      route.first_partial.push_back(route.partials.size());
-      for (std::int64_t copy = token * route.top_k; copy < (token + 1) * route.top_k; ++copy) {
-        const std::int32_t expert_id = routing.expert_ids[static_cast<std::size_t>(copy)];
-        if (expert_id < 0) continue;
-        const int target = placement_.rank_of(expert_id);
-        SentBlock& block = route.sent[static_cast<std::size_t>(target)];
-        if (block.token_of_row.empty() || block.token_of_row.back() != token) {
-          route.partials.push_back({target, static_cast<std::int64_t>(block.token_of_row.size())});
-          block.token_of_row.push_back(token);
-          block.copies_of_row.push_back(0);
-        }
-        ++block.copies_of_row.back();
-        block.copies.push_back(copy);
-        block.expert_of_copy.push_back(static_cast<std::uint32_t>(expert_id - placement_.first_expert(target)));
-      }
-      std::sort(route.partials.begin() + static_cast<std::ptrdiff_t>(route.first_partial.back()), route.partials.end(),
-                [](const Partial& a, const Partial& b) { return a.rank < b.rank; });
-    }
-    route.first_partial.push_back(route.partials.size());
-  }
-
   // Sends each block's [copies_of_row][expert_of_copy], and turns what comes into places: the next free row
   // of (expert, source), which gives the order that Route promises, since a block's rows are in the order of
   // tokens.
@@ -181,7 +141,7 @@ class RankDedup final : public Dispatcher {
     exchange_.blocks().run(
         plan, bytes, "route",
         [&](int target, std::byte* block) {
-          const SentBlock& sent = route.sent[static_cast<std::size_t>(target)];
+          const SentRows& sent = route.mine.sent[static_cast<std::size_t>(target)];
           auto* entry = std::ranges::copy(sent.copies_of_row, reinterpret_cast<std::uint32_t*>(block)).out;
           std::ranges::copy(sent.expert_of_copy, entry);
         },
@@ -205,11 +165,9 @@ class RankDedup final : public Dispatcher {
     exchange_.back().from_wire(
         route.token_count,
         [&](std::int64_t token, std::vector<const std::byte*>& parts) {  // in ascending rank
-          const auto index = static_cast<std::size_t>(token);
-          for (std::size_t i = route.first_partial[index]; i < route.first_partial[index + 1]; ++i) {
-            const Partial& partial = route.partials[i];
-            parts.push_back(blocks[static_cast<std::size_t>(partial.rank)].rows +
-                            static_cast<std::size_t>(partial.block_row) * row_bytes);
+          for (const Part& part : route.mine.parts_of(token)) {
+            parts.push_back(blocks[static_cast<std::size_t>(part.rank)].rows +
+                            static_cast<std::size_t>(part.row) * row_bytes);
           }
         },
         tokens);
@@ -219,7 +177,7 @@ class RankDedup final : public Dispatcher {
     std::fill_n(copy_values, route.token_count * route.top_k, T{0});
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
       const T* value = blocks[rank].values;
-      for (const std::int64_t copy : route.sent[rank].copies) copy_values[copy] = *value++;
+      for (const std::int64_t copy : route.mine.sent[rank].copies) copy_values[copy] = *value++;
     }
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dispatch/traffic_model.hpp"
+
 namespace mrb {
 
 PairTable transposed(const PairTable& table) {
@@ -19,16 +21,7 @@ RowExchange<T>::RowExchange(Channel& channel, const DispatcherOptions& options)
       me_(channel.rank()),
       hidden_(options.hidden),
       forth_(options.dispatch_wire, options.hidden, options.phases),
-      back_(options.combine_wire, options.hidden, options.phases),
-      phases_(options.phases) {}
-
-template <class T>
-const std::byte* RowExchange<T>::encoded(const T* tokens, std::int64_t count) {
-  if (forth_.codec().is_native()) return reinterpret_cast<const std::byte*>(tokens);
-  encoded_.resize(std::max(encoded_.size(), static_cast<std::size_t>(count) * forth_.row_bytes()));
-  forth_.encode(tokens, count, encoded_.data());
-  return encoded_.data();
-}
+      back_(options.combine_wire, options.hidden, options.phases) {}
 
 template <class T>
 RowBlocks RowExchange<T>::plan(const PairTable& rows, const PairTable& copies) {
@@ -112,13 +105,7 @@ void RowExchange<T>::count_combined(const PairTable& copies, Values values) {
 
 template <class T>
 DispatchBytes RowExchange<T>::bytes() const {
-  DispatchBytes bytes{.logical = logical_};
-  for (int peer = 0; peer < placement_.rank_count; ++peer) {
-    const std::uint64_t put = exchange_.bytes_put_to()[static_cast<std::size_t>(peer)];
-    bytes.wire += put;
-    if (placement_.node_of(peer) != placement_.node_of(me_)) bytes.wire_between_nodes += put;
-  }
-  return bytes;
+  return wire_bytes(exchange_.bytes_put_to(), placement_, me_, logical_);
 }
 
 template class RowExchange<float>;

@@ -49,9 +49,6 @@ class RowExchange {
   RowSums<T>& forth() { return forth_; }
   RowSums<T>& back() { return back_; }
 
-  // These tokens, encoded one after the other; good until the next call.
-  const std::byte* encoded(const T* tokens, std::int64_t count);
-
   // Collective. Makes room for the blocks, in both directions.
   RowBlocks plan(const PairTable& rows, const PairTable& copies);
 
@@ -84,8 +81,6 @@ class RowExchange {
   std::int64_t hidden_;
   RowSums<T> forth_;
   RowSums<T> back_;
-  PhaseClock* phases_;
-  std::vector<std::byte> encoded_;
   std::uint64_t logical_ = 0;
 
   // Of the exchange under way:

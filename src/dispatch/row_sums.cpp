@@ -23,6 +23,14 @@ void sum_rows(std::span<const T* const> rows, std::int64_t hidden, T* sum) {
 }
 
 template <class T>
+const std::byte* RowSums<T>::encoded(const T* rows, std::int64_t count) {
+  if (codec_.is_native()) return reinterpret_cast<const std::byte*>(rows);
+  encoded_.resize(std::max(encoded_.size(), static_cast<std::size_t>(count) * row_bytes()));
+  encode(rows, count, encoded_.data());
+  return encoded_.data();
+}
+
+template <class T>
 void RowSums<T>::encode(const T* rows, std::int64_t count, std::byte* to) const {
   if (codec_.is_native()) {
     std::copy_n(reinterpret_cast<const std::byte*>(rows), static_cast<std::size_t>(count) * row_bytes(), to);

@@ -55,6 +55,9 @@ class RowSums {
   // The same of encoded rows.
   void through_wire(std::int64_t count, const WireParts&, std::byte* sums);
 
+  // These rows, encoded one after the other; good until the next call, or as long as `rows` when nothing is rounded.
+  const std::byte* encoded(const T* rows, std::int64_t count);
+
   // rows[count][hidden], encoded one after the other.
   void encode(const T* rows, std::int64_t count, std::byte* to) const;
 
@@ -73,6 +76,8 @@ class RowSums {
   std::vector<const T*> parts_;
   std::vector<std::size_t> first_part_;
   std::vector<T> decoded_, sums_;
+
+  std::vector<std::byte> encoded_;
 };
 
 }  // namespace mrb

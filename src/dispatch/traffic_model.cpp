@@ -64,6 +64,17 @@ double expected_groups(const DispatcherOptions& options, int groups) {
                          groups);
 }
 
+DispatchBytes wire_bytes(std::span<const std::uint64_t> put_to, const ExpertPlacement& placement, int rank,
+                         std::uint64_t logical) {
+  DispatchBytes bytes{.logical = logical};
+  for (int peer = 0; peer < placement.rank_count; ++peer) {
+    const std::uint64_t put = put_to[static_cast<std::size_t>(peer)];
+    bytes.wire += put;
+    if (placement.node_of(peer) != placement.node_of(rank)) bytes.wire_between_nodes += put;
+  }
+  return bytes;
+}
+
 std::size_t row_bytes(const DispatcherOptions& options, WireType wire) {
   return options.element == ElementType::f64 ? RowCodec<double>(wire, options.hidden).row_bytes()
                                              : RowCodec<float>(wire, options.hidden).row_bytes();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "dispatch/dispatcher.hpp"
@@ -28,6 +29,10 @@ RoutedRows count_rows(const Routing&, const ExpertPlacement&, int rank);
 // experts is as likely: D(g) = g (1 - C(E - E/g, K) / C(E, K)).
 double expected_groups(int experts, int top_k, int groups);
 double expected_groups(const DispatcherOptions&, int groups);
+
+// What `rank` has put to each peer, split by node.
+DispatchBytes wire_bytes(std::span<const std::uint64_t> put_to, const ExpertPlacement&, int rank,
+                         std::uint64_t logical);
 
 // Bytes of one encoded row and of one value.
 std::size_t row_bytes(const DispatcherOptions&, WireType);

@@ -107,7 +107,7 @@ class TwoHop final : public Dispatcher {
 
   void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     const auto& route = static_cast<const TwoHopRoute&>(any_route);
-    const std::byte* tokens = exchange_.encoded(static_cast<const T*>(from.tokens), route.token_count);
+    const std::byte* tokens = exchange_.forth().encoded(static_cast<const T*>(from.tokens), route.token_count);
     const auto* copy_values = static_cast<const T*>(from.copy_values);
     const std::size_t row_bytes = exchange_.forth().row_bytes();
     values_ = values;
