@@ -11,6 +11,7 @@
 // sums of those ranks that have any, in ascending rank. Rows that no expert wants cross too: that is the price.
 #include <algorithm>
 
+#include "dispatch/by_element.hpp"
 #include "dispatch/row_exchange.hpp"
 #include "dispatch/traffic_model.hpp"
 
@@ -209,8 +210,7 @@ class AllGather final : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Dispatcher> make_allgather_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<AllGather<double>>(channel, options);
-  return std::make_unique<AllGather<float>>(channel, options);
+  return make_by_element<AllGather>(channel, options);
 }
 
 }  // namespace mrb

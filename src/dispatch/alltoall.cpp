@@ -13,6 +13,7 @@
 #include <limits>
 #include <numeric>
 
+#include "dispatch/by_element.hpp"
 #include "dispatch/row_exchange.hpp"
 #include "dispatch/traffic_model.hpp"
 
@@ -203,8 +204,7 @@ class AllToAll final : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Dispatcher> make_alltoall_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<AllToAll<double>>(channel, options);
-  return std::make_unique<AllToAll<float>>(channel, options);
+  return make_by_element<AllToAll>(channel, options);
 }
 
 }  // namespace mrb

@@ -16,6 +16,7 @@
 #include <numeric>
 #include <utility>
 
+#include "dispatch/by_element.hpp"
 #include "dispatch/copy_counts.hpp"
 #include "dispatch/one_sided.hpp"
 #include "dispatch/row_sums.hpp"
@@ -343,8 +344,7 @@ class LowLatency final : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Dispatcher> make_low_latency_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<LowLatency<double>>(channel, options);
-  return std::make_unique<LowLatency<float>>(channel, options);
+  return make_by_element<LowLatency>(channel, options);
 }
 
 }  // namespace mrb

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dispatch/by_element.hpp"
 #include "dispatch/fan.hpp"
 #include "dispatch/one_sided.hpp"
 #include "dispatch/sent_rows.hpp"
@@ -515,8 +516,7 @@ class Proxy final : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Dispatcher> make_proxy_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<Proxy<double>>(channel, options);
-  return std::make_unique<Proxy<float>>(channel, options);
+  return make_by_element<Proxy>(channel, options);
 }
 
 }  // namespace mrb

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "dispatch/by_element.hpp"
 #include "dispatch/fan.hpp"
 #include "dispatch/row_exchange.hpp"
 #include "dispatch/sent_rows.hpp"
@@ -192,8 +193,7 @@ class RankDedup final : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Dispatcher> make_rank_dedup_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<RankDedup<double>>(channel, options);
-  return std::make_unique<RankDedup<float>>(channel, options);
+  return make_by_element<RankDedup>(channel, options);
 }
 
 }  // namespace mrb

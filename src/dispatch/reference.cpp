@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "dispatch/by_element.hpp"
 #include "dispatch/copy_counts.hpp"
 
 namespace mrb {
@@ -199,7 +200,7 @@ struct ReferenceRoute final : Route {
 template <class T>
 class ReferenceDispatcher final : public Dispatcher {
  public:
-  explicit ReferenceDispatcher(const DispatcherOptions& options)
+  ReferenceDispatcher(Channel&, const DispatcherOptions& options)
       : options_(options), capabilities_(reference_capabilities(options)) {}
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
@@ -262,9 +263,8 @@ class ReferenceDispatcher final : public Dispatcher {
 
 }  // namespace
 
-std::unique_ptr<Dispatcher> make_reference_dispatcher(Channel&, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<ReferenceDispatcher<double>>(options);
-  return std::make_unique<ReferenceDispatcher<float>>(options);
+std::unique_ptr<Dispatcher> make_reference_dispatcher(Channel& channel, const DispatcherOptions& options) {
+  return make_by_element<ReferenceDispatcher>(channel, options);
 }
 
 }  // namespace mrb

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <utility>
 
+#include "dispatch/by_element.hpp"
 #include "dispatch/fan.hpp"
 #include "dispatch/traffic_model.hpp"
 
@@ -381,8 +382,7 @@ class TwoHop final : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Dispatcher> make_two_hop_dispatcher(Channel& channel, const DispatcherOptions& options) {
-  if (options.element == ElementType::f64) return std::make_unique<TwoHop<double>>(channel, options);
-  return std::make_unique<TwoHop<float>>(channel, options);
+  return make_by_element<TwoHop>(channel, options);
 }
 
 }  // namespace mrb

@@ -100,9 +100,9 @@ void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, st
 }
 
 void Channel::wait_arrivals(Tag tag, std::span<const std::size_t> bytes_from, std::string_view operation) {
-  std::vector<std::size_t> puts_from;
-  for (const std::size_t bytes : bytes_from) puts_from.push_back(pieces(bytes));
-  wait_puts(tag, puts_from, operation);
+  puts_from_.clear();
+  for (const std::size_t bytes : bytes_from) puts_from_.push_back(pieces(bytes));
+  wait_puts(tag, puts_from_, operation);
 }
 
 void Channel::wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::string_view operation) {

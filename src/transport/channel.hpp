@@ -75,6 +75,7 @@ class Channel {
   std::int64_t timeout_ns_;
   std::size_t put_bytes_max_;
   Tag next_tag_ = 0;
+  std::vector<std::size_t> puts_from_;                       // scratch of wait_arrivals()
   std::vector<std::uint32_t> arrived_;                       // scratch of poll()
   std::unordered_map<std::uint32_t, std::size_t> arrivals_;  // immediate -> puts not yet waited for
   Traffic traffic_;
