@@ -16,4 +16,8 @@ std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, kNames[name]);
 }
 
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 }  // namespace mrb

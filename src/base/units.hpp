@@ -10,6 +10,9 @@ namespace mrb {
 constexpr double ns_to_ms(std::int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }
+constexpr double ns_to_us(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e3;
+}
 constexpr double ns_to_s(std::int64_t ns) {
   return static_cast<double>(ns) / 1e9;
 }
@@ -24,5 +27,8 @@ constexpr double gbyte_per_s(std::uint64_t bytes, std::int64_t ns) {
 
 // For people: "512 B", "1.5 KiB", "3.2 GiB".
 std::string bytes_text(std::uint64_t bytes);
+
+// "1 rank", "4 ranks".
+std::string counted(std::size_t count, const char* what);
 
 }  // namespace mrb

@@ -17,24 +17,6 @@ namespace mrb {
 
 namespace {
 
-// "rank_dedup libfabric/shm": the method fields that vary, in the order of the schema.
-std::string label_of(const Point& point) {
-  std::string label;
-  const auto add = [&](const std::string& text) { label += (label.empty() ? "" : " ") + text; };
-  for (const auto& [key, value] : point.workload) add(key.substr(key.find('.') + 1) + "=" + value);
-  const auto& method = point.method;
-  if (method.contains("dispatcher")) add(point.config.dispatcher.name);
-  if (method.contains("transport") || method.contains("transport.provider")) {
-    const auto& transport = point.config.transport;
-    add(transport.name == "libfabric" ? transport.name + "/" + transport.provider : transport.name);
-  }
-  for (const auto& [key, value] : method) {
-    if (key == "dispatcher" || key.starts_with("transport")) continue;
-    add(key.substr(key.find('.') + 1) + "=" + value);
-  }
-  return label.empty() ? point.config.dispatcher.name + " " + point.config.transport.name : label;
-}
-
 // Empty when the experiment can run.
 std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
   const DispatcherOptions options = dispatcher_options(config, limits.ranks_per_node);
@@ -110,6 +92,23 @@ void note_emulated_nodes(Plan& plan, int ranks_per_node) {
 
 }  // namespace
 
+std::string point_label(const Point& point) {
+  std::string label;
+  const auto add = [&](const std::string& text) { label += (label.empty() ? "" : " ") + text; };
+  for (const auto& [key, value] : point.workload) add(key.substr(key.find('.') + 1) + "=" + value);
+  const auto& method = point.method;
+  if (method.contains("dispatcher")) add(point.config.dispatcher.name);
+  if (method.contains("transport") || method.contains("transport.provider")) {
+    const auto& transport = point.config.transport;
+    add(transport.name == "libfabric" ? transport.name + "/" + transport.provider : transport.name);
+  }
+  for (const auto& [key, value] : method) {
+    if (key == "dispatcher" || key.starts_with("transport")) continue;
+    add(key.substr(key.find('.') + 1) + "=" + value);
+  }
+  return label.empty() ? point.config.dispatcher.name + " " + point.config.transport.name : label;
+}
+
 std::string short_hash(const std::string& canonical) {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : canonical) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -146,7 +145,7 @@ Plan make_plan(const Settings& settings, const PlanLimits& limits) {
   for (const Point& point : expand(settings)) {
     Experiment experiment{.id = short_hash(identity(point.config)),
                           .workload_id = short_hash(canonical_lines(point.config, FieldSet::workload)),
-                          .label = label_of(point),
+                          .label = point_label(point),
                           .is_baseline = point.is_baseline,
                           .config = point.config};
     const std::string reason = reason_to_skip(point.config, limits);

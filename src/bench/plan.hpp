@@ -22,6 +22,9 @@ Plan make_plan(const Settings&, const PlanLimits&);
 // micro-batch. Modelled; what the transport holds is not in it.
 std::uint64_t estimate_memory_bytes(const Config&);
 
+// "rank_dedup libfabric/shm": what varies, in the order of the schema; dispatcher and transport when nothing does.
+std::string point_label(const Point&);
+
 // A name for a point of the configuration: 16 hexadecimal digits of a hash of `canonical`.
 std::string short_hash(const std::string& canonical);
 

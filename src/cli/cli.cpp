@@ -63,10 +63,11 @@ int rank_in_environment() {
   return 0;
 }
 
-void SettingsOptions::add_to(CLI::App& command) {
+void SettingsOptions::add_to(CLI::App& command, const std::function<bool(const std::string& key)>& concerns) {
   command.add_option("config,--config", file, "YAML file; without one, all defaults hold")->type_name("FILE");
   command.add_option("--set", sets, "Set one key, as often as needed")->type_name("KEY=VALUE")->take_all();
   for (const FieldDoc& doc : field_docs()) {
+    if (concerns && !concerns(doc.key)) continue;
     const std::size_t dot = doc.key.find('.');
     const std::string group = dot == std::string::npos ? "Settings" : "Settings of " + doc.key.substr(0, dot);
     command
@@ -106,7 +107,9 @@ int run_cli(int argc, char** argv) {
   app.fallthrough(false);
   app.set_version_flag("--version", build_info().version);
   int exit_code = 0;
-  add_run_command(app, std::vector<std::string>(argv + 1, argv + argc), exit_code);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  add_run_command(app, arguments, exit_code);
+  add_micro_command(app, arguments, exit_code);
   add_config_command(app);
   add_list_command(app);
   add_version_command(app);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,14 +21,16 @@ struct SettingsOptions {
   std::vector<std::string> sets;
   std::vector<std::pair<std::string, std::string>> flags;  // key, value
 
-  void add_to(CLI::App& command);
+  // Only fields for which `concerns` is true get a flag.
+  void add_to(CLI::App& command, const std::function<bool(const std::string& key)>& concerns = {});
 
   // With the process's environment and the names this build knows.
   SettingsSources sources() const;
 };
 
-// Each adds its command to `app`, as a callback; `run` has an exit code of its own.
+// Each adds its command to `app`, as a callback; `run` and `micro` have exit codes of their own.
 void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exit_code);
+void add_micro_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_version_command(CLI::App& app);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +14,7 @@
 
 namespace mrb {
 
-// All methods but rank(), size() and abort() are collective: every rank calls them, in the same order. They
+// All methods but rank(), size(), last_words() and abort() are collective: every rank calls them, in the same order. They
 // wait for the slowest rank, at most the time the bootstrap was made with, then throw Error(timeout).
 class Bootstrap {
  public:
@@ -29,6 +30,12 @@ class Bootstrap {
   virtual std::int64_t max(std::int64_t mine) = 0;
 
   virtual void barrier() = 0;
+
+  // For a rank that has waited in vain, before abort(): leaves what it has to say with the first ranks, and on those
+  // waits some seconds for what others leave. Returns it by rank, empty for ranks that do not answer. One rank comes
+  // back first, which speaks for all and ends them; the others come back later, each in turn, should that one have
+  // stopped.
+  virtual std::vector<std::string> last_words(const std::string& mine) = 0;
 
   // Ends all ranks at once with this exit code. Does not return.
   [[noreturn]] virtual void abort(int exit_code) = 0;

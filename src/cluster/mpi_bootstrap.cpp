@@ -1,12 +1,17 @@
 // The ranks that mpirun started. Only small and rare messages go this way.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <numeric>
+#include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "base/units.hpp"
 #include "cluster/bootstrap.hpp"
 #include "cluster/mpi_call.hpp"
 
@@ -97,6 +102,29 @@ class Mpi final : public Bootstrap {
     wait(request, "barrier");
   }
 
+  // Whoever has stopped, the first of the speakers that has not will find the words of all others with it.
+  std::vector<std::string> last_words(const std::string& mine) override {
+    constexpr int kSpeakers = 3;
+    constexpr double kListen_s = 3, kTurn_s = 4;  // after a turn of the one before, it must have stopped too
+    std::vector<std::string> words(static_cast<std::size_t>(size_));
+    words[static_cast<std::size_t>(rank_)] = mine;
+    const int speakers = std::min(kSpeakers, size_);
+    for (int speaker = 0; speaker < speakers; ++speaker) {
+      if (speaker == rank_) continue;
+      MPI_Request request = MPI_REQUEST_NULL;  // ends with the process
+      MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, speaker, kLastWordsTag, ranks_, &request);
+    }
+    const int turn = std::min(rank_, speakers);
+    const std::int64_t began_ns = steady_now_ns();
+    const std::int64_t until_ns = began_ns + s_to_ns(kListen_s + kTurn_s * turn);
+    while (steady_now_ns() < until_ns) {
+      const bool all_are_here = std::ranges::none_of(words, [](const std::string& text) { return text.empty(); });
+      if (rank_ == 0 && all_are_here) break;
+      if (!take_words(words)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return words;
+  }
+
   [[noreturn]] void abort(int exit_code) override {
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -115,6 +143,24 @@ class Mpi final : public Bootstrap {
     std::int64_t value = 0;
     std::int64_t largest = 0;
   };
+
+  static constexpr int kLastWordsTag = 1;
+
+  // What has come of last_words() of one other rank; false when there is nothing.
+  bool take_words(std::vector<std::string>& words) {
+    int is_there = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kLastWordsTag, ranks_, &is_there, &status) != MPI_SUCCESS || !is_there) return false;
+    int length = 0;
+    MPI_Get_count(&status, MPI_CHAR, &length);
+    std::string text(static_cast<std::size_t>(length), ' ');
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, kLastWordsTag, ranks_, &request);
+    constexpr double kTimeout_s = 1;  // it was there
+    mpi_wait(request, kTimeout_s, "last words");
+    words[static_cast<std::size_t>(status.MPI_SOURCE)] = text;
+    return true;
+  }
 
   void wait(MPI_Request& request, std::string_view operation) {
     if (broken_) {

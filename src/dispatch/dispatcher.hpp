@@ -103,6 +103,12 @@ struct DispatchBytes {
   friend DispatchBytes operator-(DispatchBytes a, const DispatchBytes& b) {
     return {a.logical - b.logical, a.wire - b.wire, a.wire_between_nodes - b.wire_between_nodes};
   }
+  DispatchBytes& operator+=(DispatchBytes more) {
+    logical += more.logical;
+    wire += more.wire;
+    wire_between_nodes += more.wire_between_nodes;
+    return *this;
+  }
 };
 
 // All methods but the two accessors are collective: every rank calls them in the same order, with tokens or

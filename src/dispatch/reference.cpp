@@ -29,9 +29,6 @@ std::vector<RowSource> reference_rows(const std::vector<RankRouting>& routing, c
   return rows;
 }
 
-namespace {
-
-// To the wire and back.
 template <class T>
 std::vector<T> after_the_journey(const RowCodec<T>& codec, const T* row, std::int64_t hidden) {
   std::vector<std::byte> encoded(codec.row_bytes());
@@ -40,8 +37,6 @@ std::vector<T> after_the_journey(const RowCodec<T>& codec, const T* row, std::in
   codec.decode(encoded.data(), decoded.data());
   return decoded;
 }
-
-}  // namespace
 
 template <class T>
 std::vector<std::vector<T>> reference_dispatch(const std::vector<RankRouting>& routing,
@@ -79,17 +74,12 @@ class Sum {
   std::vector<T> sum_;
 };
 
-// The copies of one token, by k; a dropped one has no row.
-template <class T>
-struct TokenCopies {
-  std::vector<const T*> rows;
-  std::vector<int> ranks;  // of the experts
-};
+}  // namespace
 
 // The plain words of ReductionTree.
 template <class T>
-std::vector<T> sum_of_token(const TokenCopies<T>& copies, const ExpertPlacement& placement, const RowCodec<T>& codec,
-                            std::int64_t hidden, ReductionTree tree) {
+std::vector<T> reference_sum(const TokenCopies<T>& copies, const ExpertPlacement& placement, const RowCodec<T>& codec,
+                             std::int64_t hidden, ReductionTree tree) {
   const auto travelled = [&](const T* row) { return after_the_journey(codec, row, hidden); };
   const auto sum_of_rank = [&](int rank) {
     Sum<T> sum;
@@ -125,6 +115,8 @@ std::vector<T> sum_of_token(const TokenCopies<T>& copies, const ExpertPlacement&
   }
   return sum.empty() ? std::vector<T>(static_cast<std::size_t>(hidden)) : sum.row();  // no row at all gives 0
 }
+
+namespace {
 
 // rows[expert's rank] + this of each copy (t, k) of each rank; null for a dropped copy.
 template <class T>
@@ -162,7 +154,7 @@ std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>& ro
         copies.rows.push_back(rows_of_copy[rank][copy]);
         copies.ranks.push_back(placement.rank_of(mine.expert_ids[copy]));
       }
-      const auto sum = sum_of_token(copies, placement, codec, hidden, tree);
+      const auto sum = reference_sum(copies, placement, codec, hidden, tree);
       sums.insert(sums.end(), sum.begin(), sum.end());
     }
   }
@@ -174,7 +166,10 @@ std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>& ro
                                                           std::int64_t, const std::vector<std::vector<T>>&, WireType); \
   template std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>&, const ExpertPlacement&,      \
                                                          std::int64_t, const std::vector<std::vector<T>>&,             \
-                                                         ReductionTree, WireType);
+                                                         ReductionTree, WireType);                                     \
+  template std::vector<T> reference_sum(const TokenCopies<T>&, const ExpertPlacement&, const RowCodec<T>&,             \
+                                        std::int64_t, ReductionTree);                                                  \
+  template std::vector<T> after_the_journey(const RowCodec<T>&, const T*, std::int64_t);
 MRB_INSTANTIATE(float)
 MRB_INSTANTIATE(double)
 #undef MRB_INSTANTIATE

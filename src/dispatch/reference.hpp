@@ -36,4 +36,20 @@ std::vector<std::vector<T>> reference_combine(const std::vector<RankRouting>&, c
                                               std::int64_t hidden, const std::vector<std::vector<T>>& rows,
                                               ReductionTree tree, WireType wire = WireType::native);
 
+// The copies of one token, by k; a dropped one has no row.
+template <class T>
+struct TokenCopies {
+  std::vector<const T*> rows;
+  std::vector<int> ranks;  // of the experts
+};
+
+// One token of reference_combine(): [hidden].
+template <class T>
+std::vector<T> reference_sum(const TokenCopies<T>&, const ExpertPlacement&, const RowCodec<T>&, std::int64_t hidden,
+                             ReductionTree tree);
+
+// A row as it is after its journey to the wire type and back.
+template <class T>
+std::vector<T> after_the_journey(const RowCodec<T>&, const T* row, std::int64_t hidden);
+
 }  // namespace mrb

@@ -5,6 +5,7 @@
 
 #include "bench/comparison.hpp"
 #include "bench/plan.hpp"
+#include "report/config_json.hpp"
 
 namespace mrb {
 
@@ -28,17 +29,6 @@ std::string status_text(ResultStatus status) {
       break;
   }
   return "skipped";
-}
-
-Json config_json(const Config& config) {
-  Json json = Json::object();
-  const std::string lines = canonical_lines(config, FieldSet::all);
-  for (std::size_t begin = 0; begin < lines.size();) {
-    const std::size_t end = lines.find('\n', begin), equals = lines.find('=', begin);
-    json[lines.substr(begin, equals - begin)] = lines.substr(equals + 1, end - equals - 1);
-    begin = end + 1;
-  }
-  return json;
 }
 
 Json step_json(const StepSample& step) {

@@ -72,11 +72,6 @@ std::string carried_by(const Result& result) {
   return launch.transport + " (" + launch.provider + ")";
 }
 
-// "1 rank", "4 ranks".
-std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 // What the experiments have there, each once: "f32, bf16".
 std::string distinct(const RunRecord& record, const std::function<std::string(const Config&)>& part) {
   std::vector<std::string> texts;
