@@ -348,6 +348,7 @@ std::vector<MicroVariant> micro_variants(const Settings& settings, const MicroSp
   for (const Point& point : expand(settings)) {
     MicroVariant variant{.label = is_of_dispatch(spec.operation) ? point_label(point) : transport_label(point.config),
                          .config = point.config};
+    std::ranges::replace(variant.label, ' ', ':');  // one word, for scripts that read columns
     if (!seen.insert(variant.label).second) continue;  // they differ in what has no meaning here
     variant.reason = reason_to_skip(spec, variant.config, context.ranks_per_node, memory_bytes_per_rank);
     variant.is_baseline = point.is_baseline && variant.reason.empty() && !has_baseline;

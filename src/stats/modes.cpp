@@ -10,7 +10,7 @@ namespace mrb {
 
 std::optional<TwoModes> find_two_modes(std::span<const double> samples) {
   constexpr std::size_t kSamplesMin = 6, kGroupMin = 2;
-  constexpr double kGapToWidth = 3, kHigherMin = 1.1;
+  constexpr double kGapToWidth = 4, kHigherMin = 1.1;
   if (samples.size() < kSamplesMin) return std::nullopt;
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());

@@ -12,7 +12,7 @@ struct TwoModes {
 };
 
 // Two modes, when the widest gap between neighbouring samples splits them into two groups of at least two, the higher
-// is at least a tenth above the lower, and the gap is more than three times as wide as either group. All in logarithms,
+// is at least a tenth above the lower, and the gap is more than four times as wide as either group. All in logarithms,
 // so of positive samples, and of at least six: of fewer nothing can be said. Six to forty samples of one normal
 // distribution are taken for two modes in less than 1% of cases (tests/stats/modes_test.cpp).
 std::optional<TwoModes> find_two_modes(std::span<const double> samples);

@@ -82,8 +82,8 @@ TEST_CASE("micro refuses what makes no sense, with the fix", "[cli]") {
   refused("pair --routing random", "not understood");
   refused("pair --routing group_limited:3:1", "do not divide");
   refused("pair --model-hidden 16,32", "model.hidden has 2 values");
-  refused("pair -n 0", "-n");
-  refused("pair -c 2", "-c");
+  refused("pair -n 0", "--iters");
+  refused("pair -c 2", "--check");
   refused("pair --grpo-prompts 4", "grpo-prompts");
   refused("pair --dispatcher alltoal", "alltoal");
   refused("transport", "at least 2 ranks");
