@@ -236,7 +236,7 @@ class Loader {
     }
   }
 
-  // What belongs to libfabric alone would do nothing without it. Its default may stand: a resolved configuration has it.
+  // What belongs to libfabric alone would do nothing without it. Defaults may stand: a resolved configuration has them.
   void check_transport() {
     const Setting& transport = setting("transport");
     if (is_faulty("transport") || contains(transport.values, "libfabric")) return;
