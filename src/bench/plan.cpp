@@ -103,7 +103,7 @@ std::string point_label(const Point& point) {
     add(transport.name == "libfabric" ? transport.name + "/" + transport.provider : transport.name);
   }
   for (const auto& [key, value] : method) {
-    if (key == "dispatcher" || key.starts_with("transport")) continue;
+    if (key == "dispatcher" || key == "transport" || key == "transport.provider") continue;
     add(key.substr(key.find('.') + 1) + "=" + value);
   }
   return label.empty() ? point.config.dispatcher.name + " " + point.config.transport.name : label;

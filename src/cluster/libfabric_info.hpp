@@ -20,13 +20,13 @@ struct FreeLibfabricInfo {
 };
 using LibfabricInfo = std::unique_ptr<fi_info, FreeLibfabricInfo>;
 
-// The first way in which `provider` offers reliable one-sided writes here, or null. `source` is the address
-// to bind to (an IPv4 address for tcp, a name for shm), empty for the provider's own choice. Whether it takes
-// regions by address or offset, with its keys or ours, is the provider's to say: look at
-// domain_attr->mr_mode.
-LibfabricInfo find_libfabric(const std::string& provider, const std::string& source);
+// The domains (network interfaces) over which `provider` offers reliable one-sided writes here, each once and sorted
+// by name; none when it has nothing here. `source` is the address to bind to (an IPv4 address for tcp, a name for
+// shm), empty for the provider's own choice. Whether it takes regions by address or offset, with its keys or ours, is
+// the provider's to say: look at domain_attr->mr_mode.
+std::vector<LibfabricInfo> find_libfabric_domains(const std::string& provider, const std::string& source);
 
-// The providers that the libfabric transport knows, and those of them that find_libfabric() finds here.
+// The providers that the libfabric transport knows, and those of them that this machine has.
 const std::vector<std::string>& known_libfabric_providers();
 std::vector<std::string> usable_libfabric_providers();
 

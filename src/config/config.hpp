@@ -51,9 +51,11 @@ struct DispatcherConfig {
 };
 
 struct TransportConfig {
-  std::string name = "mpi";   // validation names those in this build
-  std::string provider = "";  // of libfabric: tcp, shm or efa. There is no default: what is asked for is used
-  double timeout_s = 60;      // longest wait for any one message
+  std::string name = "mpi";       // validation names those in this build
+  std::string provider = "";      // of libfabric: tcp, shm or efa. There is no default: what is asked for is used
+  int rails = 0;                  // of libfabric: network interfaces that carry puts; 0: all there are
+  std::string progress = "poll";  // of libfabric: or thread, which polls while the rank computes
+  double timeout_s = 60;          // longest wait for any one message
 };
 
 struct ComputeConfig {

@@ -263,8 +263,16 @@ void add_method_fields(Table& table) {
   table.push_back(choice("transport.provider", method, {"tcp", "shm", "efa"},
                          "Provider of libfabric; what is asked for is used",
                          [](Config& c) -> std::string& { return c.transport.provider; }));
-  table.back().applies = [](const Config& config) { return config.transport.name == "libfabric"; };
+  const auto of_libfabric = [](const Config& config) { return config.transport.name == "libfabric"; };
+  table.back().applies = of_libfabric;
   table.back().default_in_words = "none";
+  table.push_back(number("transport.rails", method, 0, 64, "libfabric: network interfaces to use; 0: all there are",
+                         [](Config& c) -> int& { return c.transport.rails; }));
+  table.back().applies = of_libfabric;
+  table.push_back(choice("transport.progress", method, {"poll", "thread"},
+                         "libfabric: who polls it, the rank when it waits or a thread all the time",
+                         [](Config& c) -> std::string& { return c.transport.progress; }));
+  table.back().applies = of_libfabric;
   table.push_back(number("transport.timeout_s", session, 0.1, 86400, "Longest wait for any one message",
                          [](Config& c) -> double& { return c.transport.timeout_s; }));
   table.push_back(name("compute", "Where the maths runs", [](Config& c) -> std::string& { return c.compute.name; }));

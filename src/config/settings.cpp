@@ -47,7 +47,7 @@ class Loader {
     for (const auto& [key, value] : sources_.flags) take_text(key, value, find_field(key)->flag());
     settle_ranks();
     fill_in_defaults();
-    check_provider();
+    check_transport();
     check_baseline();
     check_points();
     faults_.report();
@@ -236,13 +236,18 @@ class Loader {
     }
   }
 
-  void check_provider() {
-    const Setting &provider = setting("transport.provider"), &transport = setting("transport");
-    if (provider.origin == kDefault || is_faulty("transport") || contains(transport.values, "libfabric")) return;
-    faults_.add(provider.origin,
-                fmt::format("'transport.provider' is {}, and the transport is {}", joined(provider.values),
-                            joined(transport.values)),
-                "leave it out, or use transport: libfabric");
+  // What belongs to libfabric alone would do nothing without it. Defaults may stand: a resolved configuration has them.
+  void check_transport() {
+    const Setting& transport = setting("transport");
+    if (is_faulty("transport") || contains(transport.values, "libfabric")) return;
+    for (const char* key : {"transport.provider", "transport.rails", "transport.progress"}) {
+      const Setting& given = setting(key);
+      if (given.origin == kDefault || given.values == std::vector{find_field(key)->get(Config{})}) continue;
+      faults_.add(
+          given.origin,
+          fmt::format("'{}' is {}, and the transport is {}", key, joined(given.values), joined(transport.values)),
+          "leave it out, or use transport: libfabric");
+    }
   }
 
   void check_baseline() {

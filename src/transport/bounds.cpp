@@ -13,4 +13,11 @@ void require_inside(std::string_view side, RegionId region, std::size_t region_b
               "report this with the command that shows it");
 }
 
+void throw_wrong_immediate(std::uint32_t immediate, int rank) {
+  throw Error(ErrorKind::internal,
+              fmt::format("a put of rank {} has the immediate {:#x}, which names sender {} and exchange {:#x}", rank,
+                          immediate, immediate & (kRanksMax - 1), immediate >> kRankBits),
+              "report this with the command that shows it");
+}
+
 }  // namespace mrb

@@ -13,4 +13,12 @@ namespace mrb {
 void require_inside(std::string_view side, RegionId region, std::size_t region_bytes, std::size_t offset_bytes,
                     std::size_t bytes);
 
+[[noreturn]] void throw_wrong_immediate(std::uint32_t immediate, int rank);
+
+// Throws Error(internal) unless `immediate` names `rank` as its sender and an exchange that callers may use.
+inline void require_immediate(std::uint32_t immediate, int rank) {
+  const bool is_own = (immediate & (kRanksMax - 1)) == static_cast<std::uint32_t>(rank);
+  if (!is_own || immediate >> kRankBits >= kExchanges) throw_wrong_immediate(immediate, rank);
+}
+
 }  // namespace mrb

@@ -14,14 +14,10 @@ namespace mrb {
 
 namespace {
 
-// The immediate: the tag above, the sender below.
-constexpr unsigned kRankBits = 12;
-constexpr std::uint32_t kRanksMax = 1u << kRankBits;
-constexpr std::uint32_t kTags = 1u << (32 - kRankBits);  // a tag comes round again long after its exchange has ended
-
-std::uint32_t immediate_of(Tag tag, int sender) {
-  return tag << kRankBits | static_cast<std::uint32_t>(sender);
-}
+// Below this a second rail gains nothing: the time goes into starting writes and not into moving bytes.
+constexpr std::size_t kStripedBytesMin = std::size_t{128} << 10;
+// Stripes begin where a cache line, and a packet's payload, likes to begin.
+constexpr std::size_t kStripeAlignment = 256;
 
 // More ranks than cores is usual on a laptop, and there a rank that spins keeps its peer from answering.
 constexpr int kPollsBeforeYield = 64;
@@ -54,16 +50,24 @@ Channel::Channel(Transport& transport, Bootstrap& bootstrap, double timeout_s)
   // Both ends cut a long put into the same pieces, so all ranks use the shortest of their limits.
   const std::int64_t limit = static_cast<std::int64_t>(transport.capabilities().put_bytes_max);
   put_bytes_max_ = static_cast<std::size_t>(-bootstrap.max(-limit));
+  rails_ = transport.capabilities().rails;
   reset_traffic();
 }
 
 Tag Channel::next_tag() {
-  next_tag_ = (next_tag_ + 1) % kTags;
+  next_tag_ = (next_tag_ + 1) % kExchanges;  // it comes round again long after its exchange has ended
   return next_tag_;
 }
 
+std::size_t Channel::piece_bytes(std::size_t bytes) const {
+  if (rails_ == 1 || bytes < kStripedBytesMin) return put_bytes_max_;
+  const std::size_t share = (bytes + rails_ - 1) / rails_;
+  return std::min(put_bytes_max_, (share + kStripeAlignment - 1) / kStripeAlignment * kStripeAlignment);
+}
+
 std::size_t Channel::pieces(std::size_t bytes) const {
-  return (bytes + put_bytes_max_ - 1) / put_bytes_max_;
+  const std::size_t length = piece_bytes(bytes);
+  return (bytes + length - 1) / length;
 }
 
 void Channel::poll() {
@@ -73,8 +77,9 @@ void Channel::poll() {
 }
 
 void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, std::string_view operation) {
+  const std::size_t length_max = piece_bytes(bytes);
   for (std::size_t done = 0; done < bytes;) {
-    const std::size_t length = std::min(put_bytes_max_, bytes - done);
+    const std::size_t length = std::min(length_max, bytes - done);
     const Put put{peer,
                   from.region,
                   from.offset_bytes + done,

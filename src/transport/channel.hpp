@@ -68,12 +68,16 @@ class Channel {
 
  private:
   void poll();
+  // All pieces of a put of `bytes` are this long, but the last. With several rails a long put has a piece for each.
+  // Depends on nothing but what all ranks agree on, so both ends count the same pieces.
+  std::size_t piece_bytes(std::size_t bytes) const;
 
   Transport& transport_;
   int rank_;
   int size_;
   std::int64_t timeout_ns_;
   std::size_t put_bytes_max_;
+  std::size_t rails_;
   Tag next_tag_ = 0;
   std::vector<std::size_t> puts_from_;                       // scratch of wait_arrivals()
   std::vector<std::uint32_t> arrived_;                       // scratch of poll()

@@ -15,7 +15,7 @@ namespace {
 
 // What the other ranks see of one rank.
 struct Mailbox {
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::vector<std::span<std::byte>> regions;  // by id; empty after withdraw
   std::vector<std::uint32_t> immediates;
 };
@@ -66,6 +66,7 @@ class Loopback final : public Transport {
   }
 
   bool try_put(const Put& put) override {
+    require_immediate(put.immediate, bootstrap_.rank());
     const std::byte* source = nullptr;
     {
       const std::lock_guard lock(mine_.mutex);
@@ -86,6 +87,11 @@ class Loopback final : public Transport {
   }
 
   std::size_t pending_puts() const override { return 0; }
+
+  std::string state() const override {
+    const std::lock_guard lock(mine_.mutex);
+    return fmt::format("{} puts have arrived here and were not polled", mine_.immediates.size());
+  }
 
  private:
   static std::byte* inside(const std::vector<std::span<std::byte>>& regions, RegionId region, std::size_t offset,

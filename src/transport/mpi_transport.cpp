@@ -94,6 +94,7 @@ class MpiTransport final : public Transport {
   bool try_put(const Put& put) override;
   void poll(std::vector<std::uint32_t>& arrived) override;
   std::size_t pending_puts() const override { return payloads_sending_.size(); }
+  std::string state() const override;
 
  private:
   struct Region {
@@ -198,6 +199,12 @@ bool MpiTransport::try_put(const Put& put) {
   headers_sending_.add(send(&message, sizeof(Header) + (is_long ? 0 : put.bytes), put.peer, kHeaderTag), slot);
   if (is_long) payloads_sending_.add(send(bytes, put.bytes, put.peer, kPayloadTag), 0);
   return true;
+}
+
+std::string MpiTransport::state() const {
+  return fmt::format("{} of {} headers and {} of {} payloads on their way out, {} payloads on their way in",
+                     headers_sending_.size(), kHeadersMax, payloads_sending_.size(), kPayloadsMax,
+                     payloads_receiving_.size());
 }
 
 void MpiTransport::poll(std::vector<std::uint32_t>& arrived) {

@@ -19,6 +19,16 @@ namespace mrb {
 // piece.
 using RegionId = std::uint32_t;
 
+// The immediate of a put: the number of its exchange above, its sender below. Transports read the sender, to give it
+// back the room that its put took in a queue, and keep the exchange whose bits are all ones for themselves.
+inline constexpr unsigned kRankBits = 12;
+inline constexpr std::uint32_t kRanksMax = 1u << kRankBits;
+inline constexpr std::uint32_t kExchanges = (1u << (32 - kRankBits)) - 1;  // those of callers are below this
+
+constexpr std::uint32_t immediate_of(std::uint32_t exchange, int sender) {
+  return exchange << kRankBits | static_cast<std::uint32_t>(sender);
+}
+
 // One write into a peer's memory.
 struct Put {
   int peer = 0;  // never the caller's own rank
@@ -26,8 +36,8 @@ struct Put {
   std::size_t source_offset_bytes = 0;
   RegionId target_region = 0;
   std::size_t target_offset_bytes = 0;
-  std::size_t bytes = 0;  // 1 to put_bytes_max
-  std::uint32_t immediate = 0;
+  std::size_t bytes = 0;        // 1 to put_bytes_max
+  std::uint32_t immediate = 0;  // immediate_of(an exchange below kExchanges, the caller's own rank)
 };
 
 struct TransportCapabilities {
@@ -35,6 +45,7 @@ struct TransportCapabilities {
   std::string provider;  // what really carries the bytes, in the library's own words: "tcp;ofi_rxm", "shm", "vader"
   std::string loaded_library;  // name and version of the library that was loaded
   std::size_t put_bytes_max = 0;
+  std::size_t rails = 1;  // network interfaces that puts to one peer take in turn; the same on all ranks
 };
 
 // Puts may arrive in any order, and one put's bytes say nothing of another's: each put delivers its immediate
@@ -54,9 +65,10 @@ class Transport {
   // Local. No put from or into this rank's piece may be on its way.
   virtual void withdraw(RegionId) = 0;
 
-  // Starts a put and returns true, or returns false when no more can be in flight: poll(), then try again.
+  // Starts a put and returns true, or returns false when no more can be in flight: poll(), then try again. The peer
+  // may have to poll() too before there is room.
   // The source stays untouched by the caller until pending_puts() no longer counts it. Throws Error(internal)
-  // when the put does not lie inside both regions.
+  // when the put does not lie inside both regions, or its immediate is not as above.
   virtual bool try_put(const Put&) = 0;
 
   // Makes progress, never blocks, and appends the immediates of the puts that arrived here since the last
@@ -65,10 +77,16 @@ class Transport {
 
   // How many of this rank's own puts still need their source memory.
   virtual std::size_t pending_puts() const = 0;
+
+  // One line for people who look for what a rank waits for: what is in flight, which peers have given no room, what
+  // was refused, what failed.
+  virtual std::string state() const = 0;
 };
 
-struct TransportOptions {
-  std::string provider;  // libfabric only
+struct TransportOptions {  // all of libfabric only
+  std::string provider;
+  int rails = 0;                  // network interfaces to use; 0: all there are
+  std::string progress = "poll";  // or thread: a thread of its own polls
 };
 
 // Collective. Throws Error(config) for a name or provider this build does not know, Error(environment) when

@@ -34,6 +34,14 @@ TEST_CASE("every combination of methods is an experiment, and one is the baselin
     CHECK(experiment.workload_id == plan.experiments[0].workload_id);
 }
 
+TEST_CASE("what varies of a transport is in the label", "[bench]") {
+  const Plan plan = make_plan(
+      settings({"ranks=2", "transport=libfabric", "transport.provider=shm", "transport.progress=poll,thread"}), {});
+  REQUIRE(plan.experiments.size() == 2);
+  CHECK(plan.experiments[0].label == "progress=poll");
+  CHECK(plan.experiments[1].label == "progress=thread");
+}
+
 TEST_CASE("other work is another workload, with a baseline of its own", "[bench]") {
   const Plan plan = make_plan(settings({"grpo.prompts=2,4", "compute.threads=1,2"}), {});
   REQUIRE(plan.experiments.size() == 4);

@@ -98,7 +98,7 @@ TEST_CASE("the lines of the method name what decides how", "[config]") {
   CHECK(canonical_lines(config, FieldSet::method) ==
         "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\ndispatcher=proxy\n"
         "dispatcher.tokens_max=0\ndispatcher.dedup=rank\ndispatcher.prefix_rows=64\n"
-        "transport=libfabric\ntransport.provider=shm\n"
+        "transport=libfabric\ntransport.provider=shm\ntransport.rails=0\ntransport.progress=poll\n"
         "compute=cpu\ncompute.threads=0\n");
 }
 

@@ -173,11 +173,16 @@ TEST_CASE("the baseline names values of the methods", "[config]") {
              contains("cannot be 'alltoal'") && !contains("among"));
 }
 
-TEST_CASE("a provider without libfabric is a fault", "[config]") {
+TEST_CASE("what belongs to libfabric is a fault without it", "[config]") {
   CHECK(fault_any("transport: {name: mpi, provider: tcp}") ==
         "FILE:1:34: 'transport.provider' is tcp, and the transport is mpi\n  fix: leave it out, or use "
         "transport: libfabric");
-  CHECK(fault_any("transport: {name: [mpi, libfabric], provider: tcp}") == "no fault");
+  CHECK(
+      fault_any("transport: {name: mpi, rails: 2}") ==
+      "FILE:1:31: 'transport.rails' is 2, and the transport is mpi\n  fix: leave it out, or use transport: libfabric");
+  CHECK_THAT(fault_any("transport: {name: mpi, progress: thread}"),
+             contains("'transport.progress' is thread, and the transport is mpi"));
+  CHECK(fault_any("transport: {name: [mpi, libfabric], provider: tcp, rails: 2}") == "no fault");
   CHECK_THAT(fault_any("transport: {name: libfabric, provider: ''}"),
              contains("'transport.provider' cannot be ''") && contains("one of: tcp, shm, efa"));
 }

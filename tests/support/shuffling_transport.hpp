@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "base/random.hpp"
@@ -103,6 +104,8 @@ class ShufflingTransport final : public Transport {
   }
 
   std::size_t pending_puts() const override { return 0; }
+
+  std::string state() const override { return "puts land as chance will have it"; }
 
   // Puts that were on their way into memory when it was withdrawn: a fault of the protocol above.
   std::size_t late_puts() const { return late_puts_; }

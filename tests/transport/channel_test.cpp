@@ -35,6 +35,7 @@ class Difficult final : public Transport {
     std::reverse(arrived.begin(), arrived.end());
   }
   std::size_t pending_puts() const override { return 0; }
+  std::string state() const override { return "difficult"; }
 
  private:
   std::unique_ptr<Transport> inner_;
@@ -139,6 +140,7 @@ TEST_CASE("a peer that takes nothing ends the put with its rank and the operatio
     bool try_put(const Put&) override { return false; }
     void poll(std::vector<std::uint32_t>& arrived) override { inner_->poll(arrived); }
     std::size_t pending_puts() const override { return 3; }
+    std::string state() const override { return "full"; }
 
    private:
     std::unique_ptr<Transport> inner_;

@@ -86,8 +86,8 @@ class Rank {
     }
   }
 
-  void put(int peer, std::size_t from, std::size_t to, std::size_t bytes, std::uint32_t immediate) {
-    const Put put{peer, send_region, from, receive_region, to, bytes, immediate};
+  void put(int peer, std::size_t from, std::size_t to, std::size_t bytes, std::uint32_t exchange) {
+    const Put put{peer, send_region, from, receive_region, to, bytes, immediate_of(exchange, me())};
     poll_until([&] { return transport_->try_put(put); }, "the transport takes no put");
   }
 
@@ -115,6 +115,7 @@ class Rank {
 // Every pair of ranks, one put of `bytes` each, from and to places that are not aligned.
 void exchange_of(Bootstrap& bootstrap, Rank& rank, std::size_t bytes, std::size_t place_bytes) {
   const auto ranks = static_cast<std::size_t>(rank.size());
+  constexpr std::uint32_t kExchange = 0xC0DE;
   const std::size_t offset = bytes % 7;
   const auto place = [&](std::size_t of) { return of * place_bytes + offset; };
   std::fill_n(rank.receive.data(), ranks * place_bytes, kUntouched);
@@ -123,15 +124,14 @@ void exchange_of(Bootstrap& bootstrap, Rank& rank, std::size_t bytes, std::size_
   for (std::size_t step = 1; step < ranks; ++step) {
     const auto peer = (static_cast<std::size_t>(rank.me()) + step) % ranks;
     fill(rank.send.data() + place(peer), bytes, rank.me(), static_cast<int>(peer), bytes);
-    rank.put(static_cast<int>(peer), place(peer), place(static_cast<std::size_t>(rank.me())), bytes,
-             0xC0DE0000u | static_cast<std::uint32_t>(rank.me()));
+    rank.put(static_cast<int>(peer), place(peer), place(static_cast<std::size_t>(rank.me())), bytes, kExchange);
   }
   rank.wait_arrived(ranks - 1);
   rank.wait_sent();
   std::set<std::uint32_t> senders;
   for (const std::uint32_t immediate : rank.arrived) {
-    expect((immediate & 0xFFFF0000u) == 0xC0DE0000u, fmt::format("immediate {:#x} was never sent", immediate));
-    senders.insert(immediate & 0xFFFFu);
+    expect(immediate >> kRankBits == kExchange, fmt::format("immediate {:#x} was never sent", immediate));
+    senders.insert(immediate & (kRanksMax - 1));
   }
   expect(senders.size() == ranks - 1, fmt::format("{} of {} senders arrived", senders.size(), ranks - 1));
   for (std::size_t sender = 0; sender < ranks; ++sender) {
@@ -164,8 +164,7 @@ void many_puts(Bootstrap& bootstrap, const MakeTransport& make) {
     for (int peer = 0; peer < rank.size(); ++peer) {
       if (peer == rank.me()) continue;
       fill(rank.send.data() + place(peer, message), kBytes, rank.me(), peer, message);
-      rank.put(peer, place(peer, message), place(rank.me(), message), kBytes,
-               static_cast<std::uint32_t>(message << 12) | static_cast<std::uint32_t>(rank.me()));
+      rank.put(peer, place(peer, message), place(rank.me(), message), kBytes, static_cast<std::uint32_t>(message));
     }
   }
   rank.wait_arrived((ranks - 1) * kPuts);
@@ -182,13 +181,15 @@ void many_puts(Bootstrap& bootstrap, const MakeTransport& make) {
 
 void immediates_use_all_bits(Bootstrap& bootstrap, const MakeTransport& make) {
   Rank rank(bootstrap, make(bootstrap), 64, 64);
-  const std::vector<std::uint32_t> sent = {0, 1, 0x80000000u, 0xFFFFFFFFu, 0x12345678u};
+  const std::vector<std::uint32_t> sent = {0, 1, 0x80000, 0xFFFFE, 0x12345};
   const int next = (rank.me() + 1) % rank.size();
+  const int previous = (rank.me() + rank.size() - 1) % rank.size();
+  std::multiset<std::uint32_t> expected;
+  for (const std::uint32_t exchange : sent) expected.insert(immediate_of(exchange, previous));
   for (std::size_t i = 0; i < sent.size(); ++i) rank.put(next, i, i, 1, sent[i]);
   rank.wait_arrived(sent.size());
   rank.wait_sent();
-  expect(std::multiset<std::uint32_t>(rank.arrived.begin(), rank.arrived.end()) ==
-             std::multiset<std::uint32_t>(sent.begin(), sent.end()),
+  expect(std::multiset<std::uint32_t>(rank.arrived.begin(), rank.arrived.end()) == expected,
          "the immediates that arrived are not those that were sent");
 }
 
@@ -235,7 +236,7 @@ void lengths_differ(Bootstrap& bootstrap, const MakeTransport& make) {
   Rank rank(bootstrap, make(bootstrap), 64, length_of(bootstrap.rank()));
   rank.send.data()[3] = std::byte{42};
   const int next = (rank.me() + 1) % rank.size();
-  const Put last{next, rank.send_region, 3, rank.receive_region, length_of(next) - 1, 1, 5};
+  const Put last{next, rank.send_region, 3, rank.receive_region, length_of(next) - 1, 1, immediate_of(5, rank.me())};
   if (next != 0) rank.put(next, 3, length_of(next) - 1, 1, 5);
   Put beyond = last;
   beyond.target_offset_bytes = length_of(next);
@@ -269,8 +270,9 @@ void regions_come_and_go(Bootstrap& bootstrap, const MakeTransport& make) {
     expect_message(rank.receive.data(), kBytes, previous, rank.me(), round);
     bootstrap.barrier();
     rank.transport().withdraw(rank.receive_region);
-    expect(refuses(rank.transport(), {next, rank.receive_region, 0, rank.send_region, 0, 1, 0}),
-           "a put from a region that was withdrawn was taken");
+    expect(
+        refuses(rank.transport(), {next, rank.receive_region, 0, rank.send_region, 0, 1, immediate_of(0, rank.me())}),
+        "a put from a region that was withdrawn was taken");
     rank.receive = AlignedBuffer(kBytes);
     rank.receive_region = rank.transport().expose(rank.receive.bytes());
   }

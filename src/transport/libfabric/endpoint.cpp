@@ -1,34 +1,17 @@
 #include "transport/libfabric/endpoint.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <rdma/fi_errno.h>
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "base/error.hpp"
 
 namespace mrb {
 
-namespace {
-
-[[noreturn]] void refuse_provider(const std::string& provider) {
-  const auto usable = usable_libfabric_providers();
-  // libfabric itself hides all others when this variable is set.
-  const char* filter = std::getenv("FI_PROVIDER");
-  const std::string why = filter ? fmt::format(", with FI_PROVIDER={}", filter) : "";
-  throw Error(ErrorKind::environment,
-              fmt::format("libfabric {} offers no provider '{}' on this machine{}; it offers: {}", libfabric_version(),
-                          provider, why, usable.empty() ? "none" : fmt::format("{}", fmt::join(usable, ", "))),
-              filter ? "unset FI_PROVIDER, or use transport.provider: one of those"
-                     : "use transport.provider: one of those, or a machine that has it");
-}
-
-}  // namespace
-
-LibfabricDomain open_libfabric_domain(const std::string& provider, const std::string& source) {
+LibfabricDomain open_libfabric_domain(LibfabricInfo info) {
   LibfabricDomain opened;
-  opened.info = find_libfabric(provider, source);
-  if (!opened.info) refuse_provider(provider);
+  opened.info = std::move(info);
   fid_fabric* fabric = nullptr;
   libfabric_call(fi_fabric(opened.info->fabric_attr, &fabric, nullptr), "fi_fabric");
   opened.fabric.reset(fabric);
@@ -38,14 +21,22 @@ LibfabricDomain open_libfabric_domain(const std::string& provider, const std::st
   return opened;
 }
 
-LibfabricEndpoint::LibfabricEndpoint(const LibfabricDomain& from, std::size_t rank_count, std::size_t puts_max) {
-  // Each arrival takes a place in the target's queue, and some providers do not notice when it overflows.
-  fi_cq_attr queue_options = {};
-  queue_options.size = rank_count * puts_max;
-  queue_options.format = FI_CQ_FORMAT_DATA;
-  queue_options.wait_obj = FI_WAIT_NONE;
+LibfabricEndpoint::LibfabricEndpoint(const LibfabricDomain& from, std::size_t rank_count, QueuePlaces places) {
   fid_cq* queue = nullptr;
-  libfabric_call(fi_cq_open(from.domain.get(), &queue_options, &queue, nullptr), "fi_cq_open");
+  for (queue_places_ = places.wished;; queue_places_ = std::max(queue_places_ / 2, places.least)) {
+    fi_cq_attr queue_options = {};
+    queue_options.size = queue_places_;
+    queue_options.format = FI_CQ_FORMAT_DATA;
+    queue_options.wait_obj = FI_WAIT_NONE;
+    const int code = fi_cq_open(from.domain.get(), &queue_options, &queue, nullptr);
+    if (code == 0) break;
+    if (queue_places_ > places.least) continue;
+    throw Error(ErrorKind::environment,
+                fmt::format("provider '{}' has no completion queue of {} places, which {} ranks need at least: "
+                            "fi_cq_open says {}",
+                            from.info->fabric_attr->prov_name, places.least, rank_count, fi_strerror(-code)),
+                "use fewer ranks, or another provider");
+  }
   queue_.reset(queue);
 
   fi_av_attr table_options = {};

@@ -18,14 +18,23 @@ struct LibfabricDomain {
   LibfabricObject<fid_domain> domain;
 };
 
-// Throws Error(environment) that lists the providers this machine has when `provider` is not one of them.
-LibfabricDomain open_libfabric_domain(const std::string& provider, const std::string& source);
+// What find_libfabric_domains() found, opened.
+LibfabricDomain open_libfabric_domain(LibfabricInfo);
+
+// Places in a completion queue.
+struct QueuePlaces {
+  std::size_t wished = 0;
+  std::size_t least = 0;
+};
 
 // An endpoint with its completion queue and its table of peers.
 class LibfabricEndpoint {
  public:
-  // Opens the endpoint for `rank_count` peers with at most `puts_max` own writes in flight.
-  LibfabricEndpoint(const LibfabricDomain&, std::size_t rank_count, std::size_t puts_max);
+  // Takes half as many places, and half of that, until the provider has so many. Throws Error(environment) when it
+  // has not even the least.
+  LibfabricEndpoint(const LibfabricDomain&, std::size_t rank_count, QueuePlaces);
+
+  std::size_t queue_places() const { return queue_places_; }
 
   // What a peer needs to reach this endpoint.
   std::vector<std::byte> address() const;
@@ -38,6 +47,7 @@ class LibfabricEndpoint {
   fi_addr_t peer(int rank) const { return peers_.at(static_cast<std::size_t>(rank)); }
 
  private:
+  std::size_t queue_places_ = 0;
   // Destroyed from the last to the first: the endpoint before what it is bound to.
   LibfabricObject<fid_cq> queue_;
   LibfabricObject<fid_av> table_;

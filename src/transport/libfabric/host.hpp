@@ -1,7 +1,8 @@
-// Which ranks share a host, and which address of this host the others can reach.
+// Which ranks share a host, and which interfaces of this host the others can reach.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace mrb {
 
@@ -10,8 +11,14 @@ namespace mrb {
 // last two.
 std::string host_identity();
 
-// The first IPv4 address of an interface that is up and is not the loopback, or "127.0.0.1" when `one_host`.
-// Throws Error(environment) when there is none.
-std::string tcp_source_address(bool one_host);
+struct Interface {
+  std::string name;     // "eth0"
+  std::string address;  // its first IPv4 address, "10.0.0.7"
+};
+
+// The interfaces that other hosts may reach, sorted by name: those that are up, are not the loopback and have an IPv4
+// address. Bridges are left out where there is anything else: they connect the containers of one host, and often have
+// the same address on all hosts. When `one_host`, the loopback alone. Throws Error(environment) when there is none.
+std::vector<Interface> tcp_interfaces(bool one_host);
 
 }  // namespace mrb
