@@ -67,8 +67,17 @@ class Transport {
   virtual std::size_t pending_puts() const = 0;
 };
 
+// What chaos.hpp does to a transport, to find protocols that rely on more than is promised here.
+struct ChaosOptions {
+  std::uint64_t seed = 0;  // 0: nothing
+  int late_start_ms = 0;   // each rank starts up to so much late
+  int stop_rank = -1;      // makes no progress any more, and takes no puts, after so many; -1: none
+  std::uint64_t stop_after_puts = 0;
+};
+
 struct TransportOptions {
-  std::string provider;  // libfabric only
+  std::string provider = {};  // libfabric only
+  ChaosOptions chaos = {};
 };
 
 // Collective. Throws Error(config) for a name or provider this build does not know, Error(environment) when
