@@ -59,13 +59,22 @@ void add_rank(StepSample& sample, const std::string& record) {
   }
 }
 
+TransportOptions transport_options(const Config& config) {
+  const ChaosConfig& chaos = config.chaos;
+  return {.provider = config.transport.provider,
+          .chaos = {.seed = chaos.seed,
+                    .late_start_ms = chaos.late_start_ms,
+                    .stop_rank = chaos.stop_rank,
+                    .stop_after_puts = chaos.stop_after_puts}};
+}
+
 }  // namespace
 
 struct Launch::Parts {
   Parts(const Experiment& given, const LaunchContext& launch_context)
       : experiment(given),
         context(launch_context),
-        transport(make_transport(given.config.transport.name, context.bootstrap, {given.config.transport.provider})),
+        transport(make_transport(given.config.transport.name, context.bootstrap, transport_options(given.config))),
         channel(*transport, context.bootstrap, given.config.transport.timeout_s),
         phases(context.clock) {
     const Config& config = experiment.config;
