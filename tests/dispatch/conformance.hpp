@@ -295,7 +295,7 @@ void free_running_steps_do_not_race(Rank& rank) {
   const int ranks = rank.bootstrap.size();
   Random dawdling({static_cast<std::uint64_t>(rank.bootstrap.rank())});
   const auto dawdle = [&] {
-    if (dawdling.below(8) == 0) std::this_thread::sleep_for(std::chrono::microseconds(dawdling.below(2000)));
+    if (dawdling.below(16) == 0) std::this_thread::sleep_for(std::chrono::microseconds(dawdling.below(1000)));
   };
   const auto dispatcher = rank.make<float>(random_case(ranks, 0, 4, 2));
   for (std::uint64_t step = 0; step < kSteps; ++step) {
@@ -473,7 +473,9 @@ inline constexpr ConformanceCheck kConformanceChecks[] = {
 };
 
 // As long as a fault takes that needs several rare things at once; worth it once for each kernel.
-inline constexpr ConformanceCheck kLongRun = {"1,000 free-running steps do not race",
-                                              free_running_steps_do_not_race<1000>};
+inline constexpr ConformanceCheck kThousandFreeRunningSteps = {"1,000 free-running steps do not race",
+                                                               free_running_steps_do_not_race<1000>};
+inline constexpr ConformanceCheck kSomeFreeRunningSteps = {"200 free-running steps do not race",
+                                                           free_running_steps_do_not_race<200>};
 
 }  // namespace mrb::test
