@@ -30,4 +30,15 @@ DispatcherOptions dispatcher_options(const Config& config, int ranks_per_node) {
   return options;
 }
 
+TransportOptions transport_options(const Config& config) {
+  const TransportConfig& transport = config.transport;
+  return {.provider = transport.provider,
+          .rails = transport.rails,
+          .progress = transport.progress,
+          .chaos = {.seed = config.chaos.seed,
+                    .late_start_ms = config.chaos.late_start_ms,
+                    .stop_rank = config.chaos.stop_rank,
+                    .stop_after_puts = config.chaos.stop_after_puts}};
+}
+
 }  // namespace mrb

@@ -29,10 +29,6 @@ std::int64_t tokens_to_check(const Config& config) {
                                              kCheckBytesMax / (row_bytes * config.ranks)}));
 }
 
-TransportOptions transport_options(const TransportConfig& config) {
-  return {.provider = config.provider, .rails = config.rails, .progress = config.progress};
-}
-
 // What a rank tells rank 0 about a step: "wall unaccounted logical wire between", then a line "phase ns" for each.
 std::string rank_record(const StepResult& step, const DispatchBytes& bytes) {
   std::string text = fmt::format("{} {} {} {} {}\n", step.times.wall_ns, step.times.unaccounted_ns, bytes.logical,
@@ -69,8 +65,7 @@ struct Launch::Parts {
   Parts(const Experiment& given, const LaunchContext& launch_context)
       : experiment(given),
         context(launch_context),
-        transport(
-            make_transport(given.config.transport.name, context.bootstrap, transport_options(given.config.transport))),
+        transport(make_transport(given.config.transport.name, context.bootstrap, transport_options(given.config))),
         channel(*transport, context.bootstrap, given.config.transport.timeout_s),
         phases(context.clock) {
     const Config& config = experiment.config;

@@ -138,7 +138,7 @@ class MicroLaunch {
       : spec_(spec),
         context_(context),
         one_host_(context.ranks_per_node == 0 || context.ranks_per_node == context.bootstrap.size()),
-        transport_(make_transport(config.transport.name, context.bootstrap, {config.transport.provider})),
+        transport_(make_transport(config.transport.name, context.bootstrap, transport_options(config))),
         channel_(*transport_, context.bootstrap, config.transport.timeout_s),
         bench_(make_bench(config)) {}
 

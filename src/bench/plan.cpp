@@ -90,6 +90,13 @@ void note_emulated_nodes(Plan& plan, int ranks_per_node) {
   plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
 }
 
+void note_chaos(Plan& plan) {
+  const auto& all = plan.experiments;
+  if (std::none_of(all.begin(), all.end(), [](const auto& experiment) { return experiment.config.chaos.seed > 0; }))
+    return;
+  plan.notes.push_back("chaos: puts are held, reordered, split and refused at random, so times mean nothing");
+}
+
 }  // namespace
 
 std::string point_label(const Point& point) {
@@ -166,6 +173,7 @@ Plan make_plan(const Settings& settings, const PlanLimits& limits) {
   }
   settle_baselines(plan);
   note_emulated_nodes(plan, limits.ranks_per_node);
+  note_chaos(plan);
   const Config& first = plan.experiments.front().config;
   plan.blocks = draw_blocks(static_cast<int>(plan.experiments.size()), first.measure.blocks, first.seed);
   return plan;

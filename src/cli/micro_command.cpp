@@ -184,6 +184,7 @@ class Micro {
                                         "have {} each",
                                         config.ranks_per_node, real));
     }
+    if (config.chaos.seed > 0) noted.notes.push_back("chaos holds and reorders puts: these times mean nothing");
     const int cores = machines_.front().cores_allowed;
     if (real > cores) {
       noted.notes.push_back(fmt::format("{} ranks share {} cores: times are those of taking turns", real, cores));
@@ -240,7 +241,8 @@ int run(const MicroOptions& options, const std::vector<std::string>& arguments) 
 }
 
 bool concerns_transport(const std::string& key) {
-  return key == "ranks" || key == "seed" || key == "transport" || key.starts_with("transport.");
+  return key == "ranks" || key == "seed" || key == "transport" || key.starts_with("transport.") ||
+         key.starts_with("chaos.");
 }
 
 bool concerns_dispatch(const std::string& key) {

@@ -58,6 +58,14 @@ struct TransportConfig {
   double timeout_s = 60;          // longest wait for any one message
 };
 
+// A transport made as bad as a transport may be, to test dispatchers. Times under it mean nothing.
+struct ChaosConfig {
+  std::uint64_t seed = 0;             // 0: off
+  int late_start_ms = 0;              // each rank starts up to so much late
+  int stop_rank = -1;                 // makes no progress any more after ...; -1: none
+  std::uint64_t stop_after_puts = 0;  // ... so many puts of a launch
+};
+
 struct ComputeConfig {
   std::string name = "cpu";
   std::string dtype = "f32";  // of the inputs of matrix products: f32 or bf16. Sums are f32
@@ -86,6 +94,7 @@ struct Config {
   OptimizerConfig optimizer;
   DispatcherConfig dispatcher;
   TransportConfig transport;
+  ChaosConfig chaos;
   ComputeConfig compute;
   MeasureConfig measure;
   OutputConfig output;

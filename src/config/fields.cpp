@@ -253,6 +253,22 @@ void add_dispatcher_fields(Table& table) {
   table.back().applies = of({"proxy"});
 }
 
+// Off, none of them decides anything.
+void add_chaos_fields(Table& table) {
+  const auto add = [&](const char* key, FieldKind kind, double low, double high, const char* sentence, auto member) {
+    table.push_back(number(
+        std::string("chaos.") + key, kind, low, high,
+        sentence, [member](Config & c) -> auto& { return c.chaos.*member; }));
+    table.back().applies = [](const Config& config) { return config.chaos.seed > 0; };
+  };
+  using C = ChaosConfig;
+  add("seed", method, 0, kJsonIntegerMax, "Holds, reorders, splits and refuses puts at random, to test; 0: off",
+      &C::seed);
+  add("late_start_ms", method, 0, 60000, "Each rank starts up to so much late", &C::late_start_ms);
+  add("stop_rank", method, -1, 4095, "This rank makes no progress any more after ...; -1: none", &C::stop_rank);
+  add("stop_after_puts", method, 0, kJsonIntegerMax, "... so many puts of a launch", &C::stop_after_puts);
+}
+
 void add_method_fields(Table& table) {
   table.push_back(name("dispatcher", "Moves tokens to experts and back",
                        [](Config& c) -> std::string& { return c.dispatcher.name; }));
@@ -275,6 +291,7 @@ void add_method_fields(Table& table) {
   table.back().applies = of_libfabric;
   table.push_back(number("transport.timeout_s", session, 0.1, 86400, "Longest wait for any one message",
                          [](Config& c) -> double& { return c.transport.timeout_s; }));
+  add_chaos_fields(table);
   table.push_back(name("compute", "Where the maths runs", [](Config& c) -> std::string& { return c.compute.name; }));
   table.push_back(choice("compute.dtype", workload, {"f32", "bf16"}, "Of the factors of matrix products; sums are f32",
                          [](Config& c) -> std::string& { return c.compute.dtype; }));

@@ -104,6 +104,11 @@ void check_execution(const Config& config, Misfits& found) {
                      "transport 'libfabric' needs a provider, and there is no default",
                      "set transport.provider to tcp, shm or efa"});
   }
+  if (config.chaos.seed > 0 && config.chaos.stop_rank >= config.ranks) {
+    found.push_back({{"chaos.stop_rank", "ranks"},
+                     fmt::format("rank {} is to stop, and there are {} ranks", config.chaos.stop_rank, config.ranks),
+                     fmt::format("use a stop_rank of 0 to {}, or -1 for none", config.ranks - 1)});
+  }
 }
 
 }  // namespace

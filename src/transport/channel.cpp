@@ -92,10 +92,11 @@ void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, st
       ++traffic_.retries;
       poll();
       if (!waiter.again()) {
-        throw Error(ErrorKind::timeout,
-                    fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way",
-                                operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts()),
-                    fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+        throw Error(
+            ErrorKind::timeout,
+            fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way{}",
+                        operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts(), state(tag)),
+            fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
       }
     }
     ++traffic_.puts;
@@ -131,7 +132,8 @@ void Channel::wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::st
         missing +=
             fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p, arrived(p), expected(p));
       }
-      throw Error(ErrorKind::timeout, fmt::format("{}: waited {} s for {}", operation, ns_to_s(timeout_ns_), missing),
+      throw Error(ErrorKind::timeout,
+                  fmt::format("{}: waited {} s for {}{}", operation, ns_to_s(timeout_ns_), missing, state(tag)),
                   fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
     }
   }
@@ -146,11 +148,18 @@ void Channel::wait_sent(std::string_view operation) {
     poll();
     if (!waiter.again()) {
       throw Error(ErrorKind::timeout,
-                  fmt::format("{}: waited {} s for {} own puts to be taken by their targets", operation,
-                              ns_to_s(timeout_ns_), transport_.pending_puts()),
+                  fmt::format("{}: waited {} s for {} own puts to be taken by their targets{}", operation,
+                              ns_to_s(timeout_ns_), transport_.pending_puts(), state(next_tag_)),
                   "look for a rank that has stopped; if all are alive, raise transport.timeout_s");
     }
   }
+}
+
+std::string Channel::state(Tag tag) const {
+  std::size_t others = 0;
+  for (const auto& [immediate, count] : arrivals_) others += immediate >> kRankBits != tag ? count : 0;
+  return fmt::format("\n  here: exchange {}; {} puts sent, {} refused at first; {} arrivals of other exchanges; {}", tag,
+                     traffic_.puts, traffic_.retries, others, transport_.state());
 }
 
 void Channel::reset_traffic() {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -68,6 +69,7 @@ class Channel {
 
  private:
   void poll();
+  std::string state(Tag) const;  // a line for errors: what this rank knows beside what it waits for
   // All pieces of a put of `bytes` are this long, but the last. With several rails a long put has a piece for each.
   // Depends on nothing but what all ranks agree on, so both ends count the same pieces.
   std::size_t piece_bytes(std::size_t bytes) const;

@@ -75,7 +75,8 @@ class Transport {
   // call.
   virtual void poll(std::vector<std::uint32_t>& arrived) = 0;
 
-  // How many of this rank's own puts still need their source memory.
+  // How many of this rank's own puts still need their source memory, or this rank's poll(): when there are none, no peer
+  // waits for this rank.
   virtual std::size_t pending_puts() const = 0;
 
   // One line for people who look for what a rank waits for: what is in flight, which peers have given no room, what
@@ -83,10 +84,21 @@ class Transport {
   virtual std::string state() const = 0;
 };
 
-struct TransportOptions {  // all of libfabric only
-  std::string provider;
+// What chaos.hpp does to a transport, to find protocols that rely on more than is promised here.
+struct ChaosOptions {
+  std::uint64_t seed = 0;  // 0: nothing
+  int late_start_ms = 0;   // each rank starts up to so much late
+  int stop_rank = -1;      // makes no progress any more, and takes no puts, after so many; -1: none
+  std::uint64_t stop_after_puts = 0;
+};
+
+struct TransportOptions {
+  // Of libfabric only:
+  std::string provider = {};
   int rails = 0;                  // network interfaces to use; 0: all there are
   std::string progress = "poll";  // or thread: a thread of its own polls
+
+  ChaosOptions chaos = {};
 };
 
 // Collective. Throws Error(config) for a name or provider this build does not know, Error(environment) when

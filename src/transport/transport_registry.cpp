@@ -1,3 +1,6 @@
+#include <utility>
+
+#include "transport/chaos.hpp"
 #include "transport/transport.hpp"
 
 namespace mrb {
@@ -20,7 +23,8 @@ static constexpr RegistryEntry<TransportFactory> kTransports[] = {
 
 std::unique_ptr<Transport> make_transport(std::string_view name, Bootstrap& bootstrap,
                                           const TransportOptions& options) {
-  return find_factory<TransportFactory>("transport", name, kTransports)(bootstrap, options);
+  auto transport = find_factory<TransportFactory>("transport", name, kTransports)(bootstrap, options);
+  return options.chaos.seed == 0 ? std::move(transport) : make_chaos(std::move(transport), bootstrap, options.chaos);
 }
 
 std::vector<RegistryLine> transport_lines() {

@@ -64,6 +64,7 @@ class Flipping final : public Transport {
   }
   void poll(std::vector<std::uint32_t>& arrived) override { inner_->poll(arrived); }
   std::size_t pending_puts() const override { return inner_->pending_puts(); }
+  std::string state() const override { return inner_->state(); }
 
  private:
   static constexpr std::size_t kLong = 256;  // a row, and longer than counts

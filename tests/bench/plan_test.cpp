@@ -109,6 +109,16 @@ TEST_CASE("more nodes than the machines are is a note", "[bench]") {
              contains("emulated nodes: the dispatchers take 2 ranks for a node, and the machines have 4 each"));
 }
 
+TEST_CASE("chaos is a note, and another method", "[bench]") {
+  const Plan clean = make_plan(settings({"ranks=2", "transport=mpi"}), {});
+  const Plan chaos = make_plan(settings({"ranks=2", "transport=mpi", "chaos.seed=7"}), {});
+  CHECK(clean.notes.empty());
+  REQUIRE(chaos.notes.size() == 1);
+  CHECK_THAT(chaos.notes[0], contains("chaos: ") && contains("times mean nothing"));
+  CHECK(chaos.experiments[0].id != clean.experiments[0].id);
+  CHECK(chaos.experiments[0].workload_id == clean.experiments[0].workload_id);
+}
+
 TEST_CASE("a dispatcher with too little room is skipped with the numbers", "[bench]") {
   // Two ranks: 8 prompts of 8 tokens and 16 answers each in one call, or 2048 tokens of a micro-batch at most.
   const auto all =

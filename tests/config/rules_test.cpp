@@ -53,6 +53,8 @@ TEST_CASE("what can only be planned is not run, and can be looked at", "[config]
   CHECK(fault_any("transport: libfabric") ==
         "FILE:1:12: transport 'libfabric' needs a provider, and there is no default\n"
         "  fix: set transport.provider to tcp, shm or efa");
+  CHECK(fault("ranks: 2\nchaos: {seed: 1, stop_rank: 2}") ==
+        "FILE:2:29: rank 2 is to stop, and there are 2 ranks\n  fix: use a stop_rank of 0 to 1, or -1 for none");
   const test::TemporaryFile file("model: deepseek-v3\ntransport: libfabric\n");
   CHECK_NOTHROW(load_settings({.file = file.path(), .for_run = false}));
 }

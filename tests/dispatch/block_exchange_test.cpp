@@ -4,8 +4,8 @@
 
 #include "base/random.hpp"
 #include "support/catch.hpp"
-#include "support/shuffling_transport.hpp"
 #include "support/threaded_ranks.hpp"
+#include "transport/chaos.hpp"
 
 namespace mrb::test {
 
@@ -78,13 +78,12 @@ TEST_CASE("blocks lie one after the other, in the order of ranks", "[dispatch]")
 TEST_CASE("a rank that is ahead does not overwrite what a slow one has not read", "[dispatch]") {
   constexpr int kRanks = 3;
   constexpr std::uint64_t kExchanges = 300;
-  const PairTable bytes = table(kRanks, {0, 500, 0, 0, 0, 500, 0, 0, 0});
-  ShufflingNetwork network(kRanks, 11, 64);
+  const PairTable bytes = table(kRanks, {0, 3000, 0, 0, 0, 3000, 0, 0, 0});
   std::vector<int> wrong(kRanks);
   run_ranks(kRanks, [&](Bootstrap& bootstrap) {
     const int me = bootstrap.rank();
-    ShufflingTransport transport(network, bootstrap);
-    Channel channel(transport, bootstrap, 30);
+    const auto transport = make_transport("loopback", bootstrap, {.chaos = {.seed = 11}});
+    Channel channel(*transport, bootstrap, 30);
     {
       BlockExchange exchange(channel);
       const BlockPlan plan = exchange.plan(bytes);
@@ -99,14 +98,13 @@ TEST_CASE("a rank that is ahead does not overwrite what a slow one has not read"
 
 TEST_CASE("buffers grow on all ranks together, while nothing is on its way into the old ones", "[dispatch]") {
   constexpr int kRanks = 4;
-  ShufflingNetwork network(kRanks, 12, 100);
   std::vector<int> wrong(kRanks);
   std::vector<std::size_t> late_puts(kRanks);
   run_ranks(kRanks, [&](Bootstrap& bootstrap) {
     const int me = bootstrap.rank();
     const auto index = static_cast<std::size_t>(me);
-    ShufflingTransport transport(network, bootstrap);
-    Channel channel(transport, bootstrap, 30);
+    const auto transport = make_transport("loopback", bootstrap, {.chaos = {.seed = 11}});
+    Channel channel(*transport, bootstrap, 30);
     {
       BlockExchange exchange(channel);
       for (std::uint64_t step = 0; step < 60; ++step) {
@@ -121,7 +119,7 @@ TEST_CASE("buffers grow on all ranks together, while nothing is on its way into 
       }
     }
     bootstrap.barrier();
-    late_puts[index] = transport.late_puts();
+    late_puts[index] = mrb::late_puts(*transport);
   });
   CHECK(wrong == std::vector<int>(kRanks, 0));
   CHECK(late_puts == std::vector<std::size_t>(kRanks, 0));

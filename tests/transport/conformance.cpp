@@ -75,6 +75,7 @@ class Rank {
   int me() const { return bootstrap_.rank(); }
   int size() const { return bootstrap_.size(); }
   Transport& transport() { return *transport_; }
+  std::size_t longest(std::size_t bytes) const { return std::min(bytes, transport_->capabilities().put_bytes_max); }
 
   void poll_until(const std::function<bool()>& done, const std::string& what) {
     const std::int64_t deadline_ns = steady_now_ns() + s_to_ns(kTimeout_s);
@@ -149,7 +150,9 @@ void every_pair_and_size(Bootstrap& bootstrap, const MakeTransport& make) {
   const std::size_t largest = (16 << 20) + 64;
   const auto ranks = static_cast<std::size_t>(bootstrap.size());
   Rank rank(bootstrap, make(bootstrap), ranks * largest, ranks * largest);
-  for (const std::size_t bytes : sizes) exchange_of(bootstrap, rank, bytes, bytes + 32);
+  for (const std::size_t bytes : sizes) {
+    if (bytes == rank.longest(bytes)) exchange_of(bootstrap, rank, bytes, bytes + 32);
+  }
 }
 
 void many_puts(Bootstrap& bootstrap, const MakeTransport& make) {
@@ -199,12 +202,16 @@ void late_target(Bootstrap& bootstrap, const MakeTransport& make) {
   constexpr std::size_t kPlace = 6000;
   const auto ranks = static_cast<std::size_t>(bootstrap.size());
   Rank rank(bootstrap, make(bootstrap), kPuts * kPlace, ranks * kPuts * kPlace);
+  const std::size_t longest = rank.longest(kPlace);
+  const auto bytes_of = [&](std::size_t message) {
+    return message % 3 == 0 ? longest : std::min(10 + message, longest);
+  };
   if (rank.me() == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     rank.wait_arrived((ranks - 1) * kPuts);
   } else {
     for (std::size_t message = 0; message < kPuts; ++message) {
-      const std::size_t bytes = message % 3 == 0 ? kPlace : 10 + message;
+      const std::size_t bytes = bytes_of(message);
       fill(rank.send.data() + message * kPlace, bytes, rank.me(), 0, message);
       rank.put(0, message * kPlace, (static_cast<std::size_t>(rank.me()) * kPuts + message) * kPlace, bytes, 7);
     }
@@ -214,7 +221,7 @@ void late_target(Bootstrap& bootstrap, const MakeTransport& make) {
   if (rank.me() != 0) return;
   for (std::size_t sender = 1; sender < ranks; ++sender) {
     for (std::size_t message = 0; message < kPuts; ++message) {
-      const std::size_t bytes = message % 3 == 0 ? kPlace : 10 + message;
+      const std::size_t bytes = bytes_of(message);
       expect_message(rank.receive.data() + (sender * kPuts + message) * kPlace, bytes, static_cast<int>(sender), 0,
                      message);
     }
@@ -259,15 +266,16 @@ void lengths_differ(Bootstrap& bootstrap, const MakeTransport& make) {
 void regions_come_and_go(Bootstrap& bootstrap, const MakeTransport& make) {
   constexpr std::size_t kBytes = 10000;
   Rank rank(bootstrap, make(bootstrap), kBytes, kBytes);
+  const std::size_t bytes = rank.longest(kBytes);
   const int next = (rank.me() + 1) % rank.size();
   const int previous = (rank.me() + rank.size() - 1) % rank.size();
   for (std::size_t round = 0; round < 10; ++round) {
-    fill(rank.send.data(), kBytes, rank.me(), next, round);
+    fill(rank.send.data(), bytes, rank.me(), next, round);
     rank.arrived.clear();
-    rank.put(next, 0, 0, kBytes, 1);
+    rank.put(next, 0, 0, bytes, 1);
     rank.wait_arrived(1);
     rank.wait_sent();
-    expect_message(rank.receive.data(), kBytes, previous, rank.me(), round);
+    expect_message(rank.receive.data(), bytes, previous, rank.me(), round);
     bootstrap.barrier();
     rank.transport().withdraw(rank.receive_region);
     expect(
@@ -328,7 +336,8 @@ void two_at_once(Bootstrap& bootstrap, const MakeTransport& make) {
   const auto ranks = static_cast<std::size_t>(bootstrap.size());
   Rank first(bootstrap, make(bootstrap), ranks * kPlace, ranks * kPlace);
   Rank second(bootstrap, make(bootstrap), ranks * kPlace, ranks * kPlace);
-  for (const std::size_t bytes : {1, 100, 4097}) {
+  for (const std::size_t wanted : {1, 100, 4096}) {
+    const std::size_t bytes = first.longest(wanted + 1) - 1;
     exchange_of(bootstrap, first, bytes, kPlace);
     exchange_of(bootstrap, second, bytes + 1, kPlace);
   }
@@ -359,7 +368,7 @@ void leaves_nothing_behind(Bootstrap& bootstrap, const MakeTransport& make) {
     {
       Rank rank(bootstrap, make(bootstrap), 20000, 20000);
       const int next = (rank.me() + 1) % rank.size();
-      rank.put(next, 0, 0, 20000, 1);
+      rank.put(next, 0, 0, rank.longest(20000), 1);
       rank.wait_arrived(1);
       rank.wait_sent();
     }
