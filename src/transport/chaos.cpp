@@ -344,8 +344,7 @@ bool Chaos::land(const Landing& landing, std::vector<std::uint32_t>& arrived) {
   const auto me = static_cast<std::size_t>(me_);
   const auto slot = static_cast<std::uint32_t>(landing.slot);
   if (!inner_->try_put({static_cast<int>(landing.sender), out_region_, credit_at(landing.sender), in_region_,
-                        credit_at(me), 1,
-                        kCredit << kKindShift | static_cast<std::uint32_t>(me) << kSenderShift | slot})) {
+                        credit_at(me), 1, immediate_of(kCredit << kKindShift | slot, me_)})) {
     return false;
   }
   arrived.push_back(header.immediate);

@@ -75,8 +75,7 @@ class Transport {
   // call.
   virtual void poll(std::vector<std::uint32_t>& arrived) = 0;
 
-  // How many of this rank's own puts still need their source memory, or this rank's poll(): when there are none, no peer
-  // waits for this rank.
+  // How many of this rank's own puts still need their source memory, or this rank's poll() to get to their target.
   virtual std::size_t pending_puts() const = 0;
 
   // One line for people who look for what a rank waits for: what is in flight, which peers have given no room, what
