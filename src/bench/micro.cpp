@@ -40,9 +40,10 @@ std::string reason_to_skip_dispatch(const MicroSpec& spec, const Config& config,
   if (const std::string misfit = dispatcher_misfit(capabilities, options); !misfit.empty()) return misfit;
   const std::int64_t tokens = micro_tokens(spec.sizes.back(), options);
   if (tokens > capabilities.tokens_max) {
-    return fmt::format("dispatcher '{}' would have room for {} tokens of a rank (dispatcher.tokens_max), and the "
-                       "largest size is {}",
-                       capabilities.name, capabilities.tokens_max, tokens);
+    return fmt::format(
+        "dispatcher '{}' would have room for {} tokens of a rank (dispatcher.tokens_max), and the "
+        "largest size is {}",
+        capabilities.name, capabilities.tokens_max, tokens);
   }
   const std::uint64_t needed = payload_bytes(options) + capabilities.buffer_bytes;
   if (memory_bytes_per_rank > 0 && needed > memory_bytes_per_rank) {
@@ -234,8 +235,7 @@ class MicroRunner {
       record_.results.push_back(std::move(result));
     }
     if (!is_of_dispatch(spec.operation)) return;
-    const DispatcherOptions options =
-        micro_dispatcher_options(spec, variants.front().config, context.ranks_per_node);
+    const DispatcherOptions options = micro_dispatcher_options(spec, variants.front().config, context.ranks_per_node);
     for (const std::uint64_t size : spec.sizes) record_.tokens.push_back(micro_tokens(size, options));
   }
 
@@ -348,7 +348,7 @@ std::vector<MicroVariant> micro_variants(const Settings& settings, const MicroSp
   for (const Point& point : expand(settings)) {
     MicroVariant variant{.label = is_of_dispatch(spec.operation) ? point_label(point) : transport_label(point.config),
                          .config = point.config};
-    std::ranges::replace(variant.label, ' ', ':');  // one word, for scripts that read columns
+    std::ranges::replace(variant.label, ' ', ':');     // one word, for scripts that read columns
     if (!seen.insert(variant.label).second) continue;  // they differ in what has no meaning here
     variant.reason = reason_to_skip(spec, variant.config, context.ranks_per_node, memory_bytes_per_rank);
     variant.is_baseline = point.is_baseline && variant.reason.empty() && !has_baseline;

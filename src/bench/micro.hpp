@@ -35,12 +35,12 @@ struct MicroSpec {
   // one. transport: of a put. alltoallv: from each rank to each peer.
   std::vector<std::uint64_t> sizes;
 
-  int launches = 5;    // each makes transport, buffers and dispatcher anew; a launch is the sample
-  int warmup = 5;      // iterations of each size that are not counted
+  int launches = 5;  // each makes transport, buffers and dispatcher anew; a launch is the sample
+  int warmup = 5;    // iterations of each size that are not counted
   int iterations = 20;
-  int repeats = 1;     // transport, alltoallv: operations in a row in one iteration, whose mean is taken
-  int window = 64;     // transport: puts in a row of the stream before all of them must have left
-  bool check = true;   // compare what every counted iteration gave with the reference, outside of the measured time
+  int repeats = 1;    // transport, alltoallv: operations in a row in one iteration, whose mean is taken
+  int window = 64;    // transport: puts in a row of the stream before all of them must have left
+  bool check = true;  // compare what every counted iteration gave with the reference, outside of the measured time
   RouteUse routes = RouteUse::fresh;
   std::string routing = "uniform";  // see routing_source.hpp; another one in every iteration
   double imbalance = 0;             // alltoallv: lengths are drawn from size x [1 - imbalance, 1 + imbalance]
@@ -111,10 +111,10 @@ int exit_code_of(const MicroRecord&);
 
 // Over launches: the median of each launch's own figure.
 struct MicroFigures {
-  double p50_us = 0, p95_us = 0, p99_us = 0;     // of the slowest rank
-  double launch_min_us = 0, launch_max_us = 0;   // the smallest and largest p50 of a launch
-  double fastest_us = 0;                         // p50 of the fastest rank
-  double spread_ratio = 0;                       // slowest over fastest
+  double p50_us = 0, p95_us = 0, p99_us = 0;    // of the slowest rank
+  double launch_min_us = 0, launch_max_us = 0;  // the smallest and largest p50 of a launch
+  double fastest_us = 0;                        // p50 of the fastest rank
+  double spread_ratio = 0;                      // slowest over fastest
   double cast_us = 0;
   double period_us = 0;
   double logical_bytes = 0, wire_bytes = 0, wire_bytes_between_nodes = 0, nic_bytes = 0;

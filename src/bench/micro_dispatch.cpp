@@ -170,7 +170,8 @@ class DispatchBench final : public MicroBench {
   void make_room(std::int64_t rows) {
     const auto needed = static_cast<std::size_t>(rows * options_.hidden);
     if (rows_.size() < needed) rows_.resize(needed + needed / 4);
-    if (row_gates_.size() < static_cast<std::size_t>(rows)) row_gates_.resize(static_cast<std::size_t>(rows + rows / 4));
+    if (row_gates_.size() < static_cast<std::size_t>(rows))
+      row_gates_.resize(static_cast<std::size_t>(rows + rows / 4));
   }
 
   void fill_tokens() {

@@ -163,9 +163,7 @@ class TransportBench final : public MicroBench {
     }
   }
 
-  void put(Tag tag) {
-    channel_.put(peer_, {memory_.send_region, 0}, {memory_.receive_region, 0}, bytes_, tag, "put");
-  }
+  void put(Tag tag) { channel_.put(peer_, {memory_.send_region, 0}, {memory_.receive_region, 0}, bytes_, tag, "put"); }
   void wait_one(Tag tag) {
     puts_from_[static_cast<std::size_t>(peer_)] = channel_.pieces(bytes_);
     channel_.wait_puts(tag, puts_from_, "put");
@@ -224,8 +222,7 @@ class AlltoallvBench final : public MicroBench {
   std::uint64_t count_wrong() override {
     std::uint64_t wrong = 0;
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
-      const bool is_right =
-          Messages::is_right(message_from(peer), bytes_from_[peer], static_cast<int>(peer), number_);
+      const bool is_right = Messages::is_right(message_from(peer), bytes_from_[peer], static_cast<int>(peer), number_);
       wrong += is_right ? 0 : 1;
     }
     return wrong;

@@ -154,10 +154,9 @@ class Micro {
 
   int execute() {
     catch_signals();
-    const MicroHooks hooks{
-        .interrupted = is_interrupted,
-        .save = [&](const MicroRecord& record) { save(record); },
-        .progress = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }};
+    const MicroHooks hooks{.interrupted = is_interrupted,
+                           .save = [&](const MicroRecord& record) { save(record); },
+                           .progress = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }};
     MicroRecord record = run_micro(spec_, variants_, context(), hooks);
     if (bootstrap_.rank() == 0) std::fputs(micro_table(info_, with_notes(record)).c_str(), stdout);
     const int code = record.status == "interrupted" ? interrupted_exit_code() : exit_code_of(record);
@@ -180,9 +179,10 @@ class Micro {
     const Config& config = variants_.front().config;
     const int real = ranks_per_node(machines_) > 0 ? ranks_per_node(machines_) : config.ranks;
     if (config.ranks_per_node > 0 && config.ranks_per_node != real) {
-      noted.notes.push_back(fmt::format("emulated nodes: the dispatchers take {} ranks for a node, and the machines "
-                                        "have {} each",
-                                        config.ranks_per_node, real));
+      noted.notes.push_back(
+          fmt::format("emulated nodes: the dispatchers take {} ranks for a node, and the machines "
+                      "have {} each",
+                      config.ranks_per_node, real));
     }
     if (config.chaos.seed > 0) noted.notes.push_back("chaos holds and reorders puts: these times mean nothing");
     const int cores = machines_.front().cores_allowed;
@@ -235,9 +235,8 @@ int run(const MicroOptions& options, const std::vector<std::string>& arguments) 
   const Settings settings = load_settings(sources);  // faults are shown here, once, before any rank starts
   require_one_shape(settings);
   spec_of(options, settings);
-  return run_with_ranks(settings, arguments, [&](const std::string& bootstrap) {
-    return run_micro_rank(bootstrap, options, arguments);
-  });
+  return run_with_ranks(settings, arguments,
+                        [&](const std::string& bootstrap) { return run_micro_rank(bootstrap, options, arguments); });
 }
 
 bool concerns_transport(const std::string& key) {

@@ -14,8 +14,8 @@
 namespace mrb {
 
 struct RankMain {
-  std::function<void(Bootstrap&)> prepare;   // what fails in here fails on all ranks alike
-  std::function<int(Bootstrap&)> execute;    // what fails in here may leave other ranks waiting. Returns the exit code
+  std::function<void(Bootstrap&)> prepare;  // what fails in here fails on all ranks alike
+  std::function<int(Bootstrap&)> execute;   // what fails in here may leave other ranks waiting. Returns the exit code
 };
 
 // `bootstrap_name`: see make_bootstrap().

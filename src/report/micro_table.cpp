@@ -30,34 +30,38 @@ std::string type_of(const MicroRecord& record, const Config& config) {
 std::string header(const RunInfo& info, const MicroRecord& record) {
   const MicroSpec& spec = record.spec;
   const Config& config = record.results.front().variant.config;
-  std::string text = fmt::format("# moe-rl-bench {} ({}) micro {} · {} on {} ({}) · seed {}\n",
-                                 info.build.version, info.build.commit, micro_operation_text(spec.operation),
-                                 counted(info.ranks.size(), "rank"), counted(info.nodes.size(), "node"),
-                                 info.nodes.front().host, config.seed);
+  std::string text =
+      fmt::format("# moe-rl-bench {} ({}) micro {} · {} on {} ({}) · seed {}\n", info.build.version, info.build.commit,
+                  micro_operation_text(spec.operation), counted(info.ranks.size(), "rank"),
+                  counted(info.nodes.size(), "node"), info.nodes.front().host, config.seed);
   if (is_of_dispatch(spec.operation)) {
     text += fmt::format(
-        "# hidden {} · {} experts · top {} · routing {}, another one in every iteration · {} routes · wire {} forth, {} "
+        "# hidden {} · {} experts · top {} · routing {}, another one in every iteration · {} routes · wire {} forth, "
+        "{} "
         "back\n",
         config.model.hidden, config.model.experts, config.model.top_k, spec.routing,
         spec.routes == RouteUse::fresh ? "fresh" : "cached", config.dispatcher.dispatch_dtype,
         config.dispatcher.combine_dtype);
   } else if (spec.operation == MicroOperation::transport) {
-    text += fmt::format("# {} pairs of ranks at a time · an iteration: {} times there and back · stream: windows of {} puts\n",
-                        info.ranks.size() / 2, spec.repeats, spec.window);
+    text += fmt::format(
+        "# {} pairs of ranks at a time · an iteration: {} times there and back · stream: windows of {} puts\n",
+        info.ranks.size() / 2, spec.repeats, spec.window);
   } else {
     text += fmt::format("# every rank to every rank · lengths: size x (1 ± {}) · an iteration: {} in a row\n",
                         spec.imbalance, spec.repeats);
   }
-  text += fmt::format("# {} of {} launches, each {} warm-up and {} counted iterations of every size · {} · status: {}\n",
-                      record.launches_done, spec.launches, spec.warmup, spec.iterations,
-                      spec.check ? "every counted iteration is checked, outside of the time" : "nothing is checked (-c 0)",
-                      record.status);
+  text +=
+      fmt::format("# {} of {} launches, each {} warm-up and {} counted iterations of every size · {} · status: {}\n",
+                  record.launches_done, spec.launches, spec.warmup, spec.iterations,
+                  spec.check ? "every counted iteration is checked, outside of the time" : "nothing is checked (-c 0)",
+                  record.status);
   for (const std::string& note : record.notes) text += "# note: " + note + "\n";
   return text;
 }
 
 std::string meaning(const MicroRecord& record) {
-  std::string text = "#\n# time: of the slowest rank, median iteration; p95 and p99 likewise; each the median over launches\n";
+  std::string text =
+      "#\n# time: of the slowest rank, median iteration; p95 and p99 likewise; each the median over launches\n";
   text += "# launches: smallest and largest median of a launch; fastest: median of the fastest rank\n";
   switch (record.spec.operation) {
     case MicroOperation::transport:
@@ -110,14 +114,13 @@ struct Column {
 };
 
 // The first nine are nccl-tests' own.
-constexpr Column kColumns[] = {{"size", "(B)", 11},       {"count", "(elements)", 11}, {"type", "", 9},
-                               {"redop", "", 6},          {"root", "", 5},             {"time", "(us)", 10},
-                               {"algbw", "(GB/s)", 8},    {"busbw", "(GB/s)", 8},      {"#wrong", "", 6},
-                               {"variant", "", 0},        {"tokens", "", 8},           {"p95", "(us)", 10},
-                               {"p99", "(us)", 10},
-                               {"launches", "(us)", 19},  {"fastest", "(us)", 10},     {"spread", "(ratio)", 7},
-                               {"cast", "(us)", 10},      {"period", "(us)", 10},      {"logical", "(B)", 11},
-                               {"wire", "(B)", 11},       {"off-node", "(B)", 11},     {"nic", "(B)", 11}};
+constexpr Column kColumns[] = {
+    {"size", "(B)", 11},     {"count", "(elements)", 11}, {"type", "", 9},         {"redop", "", 6},
+    {"root", "", 5},         {"time", "(us)", 10},        {"algbw", "(GB/s)", 8},  {"busbw", "(GB/s)", 8},
+    {"#wrong", "", 6},       {"variant", "", 0},          {"tokens", "", 8},       {"p95", "(us)", 10},
+    {"p99", "(us)", 10},     {"launches", "(us)", 19},    {"fastest", "(us)", 10}, {"spread", "(ratio)", 7},
+    {"cast", "(us)", 10},    {"period", "(us)", 10},      {"logical", "(B)", 11},  {"wire", "(B)", 11},
+    {"off-node", "(B)", 11}, {"nic", "(B)", 11}};
 
 // The column of variants is as wide as the longest label.
 int width_of(const Column& column, const MicroRecord& record) {
@@ -173,7 +176,8 @@ std::string row(const MicroRecord& record, const MicroResult& result, std::size_
                                result.nic_source.empty() ? "-" : figure(figures.nic_bytes, 0)};
   static_assert(std::size(cells) == std::size(kColumns));
   std::string text = " ";
-  for (std::size_t i = 0; i < std::size(cells); ++i) text += fmt::format(" {:>{}}", cells[i], width_of(kColumns[i], record));
+  for (std::size_t i = 0; i < std::size(cells); ++i)
+    text += fmt::format(" {:>{}}", cells[i], width_of(kColumns[i], record));
   return text + "\n";
 }
 
@@ -186,10 +190,11 @@ std::string modes_line(const MicroRecord& record, const MicroResult& result, std
   for (const MicroSample& launch : result.samples[size]) us.push_back(micro_figures({launch}).p50_us);
   const auto modes = find_two_modes(us);
   if (!modes) return "";
-  return fmt::format("# two modes: {} at {} B: {} launches at {:.2f} us and {} at {:.2f} us; no figure between them was "
-                     "measured\n",
-                     result.variant.label, record.spec.sizes[size], modes->low_count, modes->low_median,
-                     modes->high_count, modes->high_median);
+  return fmt::format(
+      "# two modes: {} at {} B: {} launches at {:.2f} us and {} at {:.2f} us; no figure between them was "
+      "measured\n",
+      result.variant.label, record.spec.sizes[size], modes->low_count, modes->low_median, modes->high_count,
+      modes->high_median);
 }
 
 const MicroResult* baseline_of(const MicroRecord& record) {
@@ -317,29 +322,31 @@ std::string micro_table(const RunInfo& info, const MicroRecord& record) {
 std::string micro_json(const RunInfo& info, const MicroRecord& record) {
   const MicroSpec& spec = record.spec;
   Json ranks = Json::array();
-  for (const RankInfo& rank : info.ranks) ranks.push_back({{"rank", rank.rank}, {"host", rank.host}, {"cpus", rank.cpus}});
+  for (const RankInfo& rank : info.ranks)
+    ranks.push_back({{"rank", rank.rank}, {"host", rank.host}, {"cpus", rank.cpus}});
   Json results = Json::array();
   for (const MicroResult& result : record.results) results.push_back(result_json(record, result));
-  const Json json = {{"schema_version", 1},
-                     {"tool", {{"name", "moe-rl-bench"}, {"version", info.build.version}, {"commit", info.build.commit}}},
-                     {"started", info.started},
-                     {"ended", info.ended.empty() ? Json(nullptr) : Json(info.ended)},
-                     {"argv", info.arguments},
-                     {"status", record.status},
-                     {"operation", micro_operation_text(spec.operation)},
-                     {"routing", spec.routing},
-                     {"routes", spec.routes == RouteUse::fresh ? "fresh" : "cached"},
-                     {"launches", spec.launches},
-                     {"warmup", spec.warmup},
-                     {"iterations", spec.iterations},
-                     {"repeats", spec.repeats},
-                     {"window", spec.window},
-                     {"imbalance", spec.imbalance},
-                     {"checked", spec.check},
-                     {"notes", record.notes},
-                     {"environment", info.environment},
-                     {"ranks", ranks},
-                     {"results", results}};
+  const Json json = {
+      {"schema_version", 1},
+      {"tool", {{"name", "moe-rl-bench"}, {"version", info.build.version}, {"commit", info.build.commit}}},
+      {"started", info.started},
+      {"ended", info.ended.empty() ? Json(nullptr) : Json(info.ended)},
+      {"argv", info.arguments},
+      {"status", record.status},
+      {"operation", micro_operation_text(spec.operation)},
+      {"routing", spec.routing},
+      {"routes", spec.routes == RouteUse::fresh ? "fresh" : "cached"},
+      {"launches", spec.launches},
+      {"warmup", spec.warmup},
+      {"iterations", spec.iterations},
+      {"repeats", spec.repeats},
+      {"window", spec.window},
+      {"imbalance", spec.imbalance},
+      {"checked", spec.check},
+      {"notes", record.notes},
+      {"environment", info.environment},
+      {"ranks", ranks},
+      {"results", results}};
   return json.dump(1) + "\n";
 }
 

@@ -92,11 +92,10 @@ void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, st
       ++traffic_.retries;
       poll();
       if (!waiter.again()) {
-        throw Error(
-            ErrorKind::timeout,
-            fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way{}",
-                        operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts(), state(tag)),
-            fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+        throw Error(ErrorKind::timeout,
+                    fmt::format("{}: waited {} s to send {} bytes to rank {}; {} earlier puts are still on their way{}",
+                                operation, ns_to_s(timeout_ns_), length, peer, transport_.pending_puts(), state(tag)),
+                    fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
       }
     }
     ++traffic_.puts;
@@ -158,8 +157,8 @@ void Channel::wait_sent(std::string_view operation) {
 std::string Channel::state(Tag tag) const {
   std::size_t others = 0;
   for (const auto& [immediate, count] : arrivals_) others += immediate >> kRankBits != tag ? count : 0;
-  return fmt::format("\n  here: exchange {}; {} puts sent, {} refused at first; {} arrivals of other exchanges; {}", tag,
-                     traffic_.puts, traffic_.retries, others, transport_.state());
+  return fmt::format("\n  here: exchange {}; {} puts sent, {} refused at first; {} arrivals of other exchanges; {}",
+                     tag, traffic_.puts, traffic_.retries, others, transport_.state());
 }
 
 void Channel::reset_traffic() {

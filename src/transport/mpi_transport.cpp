@@ -133,7 +133,8 @@ MpiTransport::MpiTransport(Bootstrap& bootstrap) : bootstrap_(bootstrap) {
   mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
   mpi_wait(request, kStartTimeout_s, "MPI_Comm_idup");
   mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  capabilities_ = {.name = "mpi", .provider = carriers(), .loaded_library = mpi_library_name(), .put_bytes_max = kPutBytesMax};
+  capabilities_ = {
+      .name = "mpi", .provider = carriers(), .loaded_library = mpi_library_name(), .put_bytes_max = kPutBytesMax};
   for (std::uint32_t slot = 0; slot < kHeadersMax; ++slot) free_slots_.push_back(slot);
   for (std::size_t slot = 0; slot < kReceives; ++slot) post_receive(slot);
 }

@@ -35,8 +35,8 @@ MicroRecord run(const MicroSpec& spec, const std::vector<MicroVariant>& variants
   MicroRecord first;
   run_ranks(kRanks, [&](Bootstrap& bootstrap) {
     const SteadyClock clock;
-    const MicroHooks hooks{.interrupted = [] { return false; }, .save = [](const MicroRecord&) {},
-                           .progress = [](const std::string&) {}};
+    const MicroHooks hooks{
+        .interrupted = [] { return false; }, .save = [](const MicroRecord&) {}, .progress = [](const std::string&) {}};
     MicroRecord record = run_micro(spec, variants, {bootstrap, clock, 0, 1}, hooks);
     if (bootstrap.rank() == 0) first = std::move(record);
   });
