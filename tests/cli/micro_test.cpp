@@ -95,3 +95,20 @@ TEST_CASE("a file that micro cannot write is found before anything is measured",
   CHECK(finished.exit_code == 5);
   CHECK_THAT(finished.err, contains("cannot be written") && !contains("launch"));
 }
+
+TEST_CASE("when a rank stops, one message says what every rank waits for", "[cli]") {
+  const Finished finished = run_binary(
+      "micro pair --ranks 3 --model-experts 6 --model-top-k 2 --transport mpi -b 4K -e 4K --launches 1 "
+      "--transport-timeout-s 1 --chaos-seed 5 --chaos-stop-rank 2 --chaos-stop-after-puts 50");
+  INFO(finished.err);
+  if (finished.exit_code == 2) {  // a build without MPI
+    CHECK_THAT(finished.err, contains("-DMRB_WITH_MPI=ON"));
+    return;
+  }
+  CHECK(finished.exit_code == 6);
+  CHECK_THAT(finished.err, contains("error: all 3 ranks wait in vain\n[rank 0 of 3, ") && contains("[rank 1 of 3, ") &&
+                               contains("[rank 2 of 3, ") && contains("stopped by chaos.stop_rank"));
+  CHECK_THAT(finished.err, contains("for rank 2 (") && contains("here: exchange ") && contains("look at rank 2 first"));
+  CHECK(finished.err.find("wait in vain") == finished.err.rfind("wait in vain"));
+  CHECK(finished.out.empty());
+}
