@@ -31,10 +31,10 @@ class Bootstrap {
 
   virtual void barrier() = 0;
 
-  // For a rank that has waited in vain, before abort(): leaves what it has to say with the first ranks, and on those
-  // waits some seconds for what others leave. Returns it by rank, empty for ranks that do not answer. One rank comes
-  // back first, which speaks for all and ends them; the others come back later, each in turn, should that one have
-  // stopped.
+  // For a rank that has waited in vain, before abort(): tells all others what it has to say, which ends their waiting in
+  // collective calls, and waits some seconds for what they say. Returns it by rank, empty for ranks that do not answer.
+  // One rank comes back first, which speaks for all and ends them; the others come back later, each in turn, should that
+  // one have stopped.
   virtual std::vector<std::string> last_words(const std::string& mine) = 0;
 
   // Ends all ranks at once with this exit code. Does not return.

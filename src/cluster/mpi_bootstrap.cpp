@@ -104,17 +104,16 @@ class Mpi final : public Bootstrap {
 
   // Whoever has stopped, the first of the speakers that has not will find the words of all others with it.
   std::vector<std::string> last_words(const std::string& mine) override {
-    constexpr int kSpeakers = 3;
+    constexpr int kSpeakers = 3;                  // the others wait as long as the one after these
     constexpr double kListen_s = 3, kTurn_s = 4;  // after a turn of the one before, it must have stopped too
     std::vector<std::string> words(static_cast<std::size_t>(size_));
     words[static_cast<std::size_t>(rank_)] = mine;
-    const int speakers = std::min(kSpeakers, size_);
-    for (int speaker = 0; speaker < speakers; ++speaker) {
-      if (speaker == rank_) continue;
+    for (int other = 0; other < size_; ++other) {  // all of them: whoever waits in a collective call is to hear it
+      if (other == rank_) continue;
       MPI_Request request = MPI_REQUEST_NULL;  // ends with the process
-      MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, speaker, kLastWordsTag, ranks_, &request);
+      MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, other, kLastWordsTag, ranks_, &request);
     }
-    const int turn = std::min(rank_, speakers);
+    const int turn = std::min(rank_, kSpeakers);
     const std::int64_t began_ns = steady_now_ns();
     const std::int64_t until_ns = began_ns + s_to_ns(kListen_s + kTurn_s * turn);
     while (steady_now_ns() < until_ns) {
@@ -162,13 +161,24 @@ class Mpi final : public Bootstrap {
     return true;
   }
 
+  // A rank that waits here, with a longer limit than for messages, does not go on waiting when another has given up.
+  void listen(std::string_view operation) {
+    int is_there = 0;
+    MPI_Status status;
+    mpi_call(MPI_Iprobe(MPI_ANY_SOURCE, kLastWordsTag, ranks_, &is_there, &status), "MPI_Iprobe");
+    if (!is_there) return;
+    throw Error(ErrorKind::timeout,
+                fmt::format("{}: waits for all ranks, and rank {} has given up", operation, status.MPI_SOURCE),
+                fmt::format("look at what rank {} waits for", status.MPI_SOURCE));
+  }
+
   void wait(MPI_Request& request, std::string_view operation) {
     if (broken_) {
       throw Error(ErrorKind::internal, fmt::format("{}: an earlier collective of the ranks has failed", operation),
                   "report this with the command that shows it");
     }
     broken_ = true;
-    mpi_wait(request, timeout_s_, operation);
+    mpi_wait(request, timeout_s_, operation, [&] { listen(operation); });
     broken_ = false;
   }
 

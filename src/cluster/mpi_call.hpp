@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,9 @@ void mpi_call(int code, std::string_view call);
 
 // Waits until `request` is done, yielding the core between looks. Throws Error(timeout) that names
 // `operation`; the request is then still alive, and so must its buffers be.
-void mpi_wait(MPI_Request& request, double timeout_s, std::string_view operation);
+// Calls `meanwhile` now and then; what that throws ends the waiting in the same way.
+void mpi_wait(MPI_Request& request, double timeout_s, std::string_view operation,
+              const std::function<void()>& meanwhile = {});
 
 // Name and version of the MPI library that is loaded: "Open MPI v4.1.4". MPI need not have started.
 std::string mpi_library_name();
