@@ -20,6 +20,20 @@ double relative_difference(double a, double b, double floor) {
 
 }  // namespace
 
+std::string status_text(ResultStatus status) {
+  switch (status) {
+    case ResultStatus::pending:
+      return "pending";
+    case ResultStatus::done:
+      return "done";
+    case ResultStatus::failed:
+      return "failed";
+    case ResultStatus::skipped:
+      break;
+  }
+  return "skipped";
+}
+
 double work_difference(const StepSample& a, const StepSample& b) {
   return std::max(relative_difference(a.loss, b.loss, kSmallLoss),
                   relative_difference(a.log_prob_mean, b.log_prob_mean, kSmallLoss));

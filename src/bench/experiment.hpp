@@ -80,6 +80,7 @@ enum class ResultStatus {
   failed,
   skipped
 };
+std::string status_text(ResultStatus);
 
 // Everything known of one experiment.
 struct Result {

@@ -8,12 +8,14 @@
 #include <exception>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "bench/dispatcher_options.hpp"
 #include "bench/micro_bench.hpp"
 #include "bench/plan.hpp"
+#include "cluster/machine.hpp"
 #include "cluster/nic_counters.hpp"
 #include "dispatch/routing_source.hpp"
 #include "dispatch/traffic_model.hpp"
@@ -22,9 +24,25 @@ namespace mrb {
 
 namespace {
 
-std::string transport_label(const Config& config) {
-  const TransportConfig& transport = config.transport;
-  return transport.provider.empty() ? transport.name : transport.name + "/" + transport.provider;
+// One word, for scripts that read columns. Without dispatch only what concerns the transport is in it.
+std::string label_of(Point point, bool is_dispatch) {
+  if (!is_dispatch) {
+    point.workload.clear();
+    std::erase_if(point.method, [](const auto& entry) {
+      return !entry.first.starts_with("transport") && !entry.first.starts_with("chaos");
+    });
+    point.method["transport"] = point.config.transport.name;  // also where it is the only one
+  }
+  std::string label = point_label(point);
+  std::ranges::replace(label, ' ', ':');
+  return label;
+}
+
+// Collective. As the machines call themselves.
+bool are_on_one_host(Bootstrap& bootstrap) {
+  const std::string mine = read_machine().host;
+  const auto all = bootstrap.all_gather(std::as_bytes(std::span(mine)));
+  return std::ranges::all_of(all, [&](const auto& theirs) { return theirs == all.front(); });
 }
 
 // Rows of one dispatch and what is made of them, in f32: tokens, their sums, and the rows that come here.
@@ -56,13 +74,7 @@ std::string reason_to_skip_dispatch(const MicroSpec& spec, const Config& config,
 
 std::string reason_to_skip(const MicroSpec& spec, const Config& config, int ranks_per_node,
                            std::uint64_t memory_bytes_per_rank) {
-  const TransportConfig& transport = config.transport;
-  if (transport.name == "libfabric" && transport.provider.empty()) {
-    return "transport 'libfabric' needs a provider: set transport.provider to tcp, shm or efa";
-  }
-  if (transport.name == "loopback" && config.ranks > 1) {
-    return fmt::format("transport 'loopback' stays within one process, and there are {} ranks", config.ranks);
-  }
+  if (const std::string misfit = transport_misfit(config); !misfit.empty()) return misfit;
   if (!is_of_dispatch(spec.operation)) {
     return config.ranks > 1 ? "" : "it needs at least 2 ranks: use --ranks 2, or start it under mpirun";
   }
@@ -135,10 +147,10 @@ MicroSample slowest_of(const std::vector<RankSample>& ranks, int launch, int ite
 // Transport, channel and operation made anew, then every size.
 class MicroLaunch {
  public:
-  MicroLaunch(const MicroSpec& spec, const Config& config, const LaunchContext& context)
+  MicroLaunch(const MicroSpec& spec, const Config& config, const LaunchContext& context, bool one_host)
       : spec_(spec),
         context_(context),
-        one_host_(context.ranks_per_node == 0 || context.ranks_per_node == context.bootstrap.size()),
+        one_host_(one_host),
         transport_(make_transport(config.transport.name, context.bootstrap, transport_options(config))),
         channel_(*transport_, context.bootstrap, config.transport.timeout_s),
         bench_(make_bench(config)) {}
@@ -222,14 +234,18 @@ class MicroLaunch {
 
 class MicroRunner {
  public:
-  MicroRunner(const MicroSpec& spec, const std::vector<MicroVariant>& variants, const LaunchContext& context,
-              const MicroHooks& hooks)
-      : context_(context), hooks_(hooks), is_first_(context.bootstrap.rank() == 0) {
+  MicroRunner(const MicroSpec& spec, const std::vector<MicroVariant>& variants, std::vector<std::string> notes,
+              const LaunchContext& context, const MicroHooks& hooks)
+      : context_(context),
+        hooks_(hooks),
+        is_first_(context.bootstrap.rank() == 0),
+        one_host_(are_on_one_host(context.bootstrap)) {
     record_.spec = spec;
+    record_.notes = std::move(notes);
     for (const MicroVariant& variant : variants) {
       MicroResult result{.variant = variant, .samples = std::vector<std::vector<MicroSample>>(spec.sizes.size())};
       if (!variant.reason.empty()) {
-        result.status = MicroStatus::skipped;
+        result.status = ResultStatus::skipped;
         result.reason = variant.reason;
       }
       record_.results.push_back(std::move(result));
@@ -250,8 +266,8 @@ class MicroRunner {
     }
     int failed = 0, done = 0;
     for (const MicroResult& result : record_.results) {
-      failed += result.status == MicroStatus::failed ? 1 : 0;
-      done += result.status == MicroStatus::done ? 1 : 0;
+      failed += result.status == ResultStatus::failed ? 1 : 0;
+      done += result.status == ResultStatus::done ? 1 : 0;
     }
     record_.status = interrupted_ ? "interrupted" : done == 0 ? "failed" : failed > 0 ? "partial" : "ok";
     if (is_first_) hooks_.save(record_);
@@ -260,7 +276,7 @@ class MicroRunner {
 
  private:
   void launch_one(MicroResult& result, int launch) {
-    if (result.status == MicroStatus::skipped || result.status == MicroStatus::failed) return;
+    if (result.status == ResultStatus::skipped || result.status == ResultStatus::failed) return;
     const auto made = set_up(result);
     if (!made) return;
     result.transport = made->carrier().name;
@@ -272,16 +288,16 @@ class MicroRunner {
       MicroSample sample = made->measure(size, launch);
       if (is_first_) result.samples[size].push_back(std::move(sample));
     }
-    result.status = MicroStatus::done;
+    result.status = ResultStatus::done;
   }
 
   std::unique_ptr<MicroLaunch> set_up(MicroResult& result) {
     try {
-      return std::make_unique<MicroLaunch>(record_.spec, result.variant.config, context_);
+      return std::make_unique<MicroLaunch>(record_.spec, result.variant.config, context_, one_host_);
     } catch (const Error& error) {
       // Nobody answers a rank that has stopped: that is the end, not one variant's failure.
       if (error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::internal) throw;
-      result.status = MicroStatus::failed;
+      result.status = ResultStatus::failed;
       result.reason = error.what();
       report(fmt::format("{}: failed: {}", result.variant.label, error.what()));
       return nullptr;
@@ -297,6 +313,7 @@ class MicroRunner {
   LaunchContext context_;
   const MicroHooks& hooks_;
   bool is_first_;
+  bool one_host_;
   bool interrupted_ = false;
   MicroRecord record_;
 };
@@ -346,9 +363,7 @@ std::vector<MicroVariant> micro_variants(const Settings& settings, const MicroSp
   std::set<std::string> seen;
   bool has_baseline = false;
   for (const Point& point : expand(settings)) {
-    MicroVariant variant{.label = is_of_dispatch(spec.operation) ? point_label(point) : transport_label(point.config),
-                         .config = point.config};
-    std::ranges::replace(variant.label, ' ', ':');     // one word, for scripts that read columns
+    MicroVariant variant{.label = label_of(point, is_of_dispatch(spec.operation)), .config = point.config};
     if (!seen.insert(variant.label).second) continue;  // they differ in what has no meaning here
     variant.reason = reason_to_skip(spec, variant.config, context.ranks_per_node, memory_bytes_per_rank);
     variant.is_baseline = point.is_baseline && variant.reason.empty() && !has_baseline;
@@ -366,9 +381,9 @@ std::vector<MicroVariant> micro_variants(const Settings& settings, const MicroSp
               "change what the reasons name; moe-rl-bench list shows what this build has");
 }
 
-MicroRecord run_micro(const MicroSpec& spec, const std::vector<MicroVariant>& variants, const LaunchContext& context,
-                      const MicroHooks& hooks) {
-  return MicroRunner(spec, variants, context, hooks).run();
+MicroRecord run_micro(const MicroSpec& spec, const std::vector<MicroVariant>& variants, std::vector<std::string> notes,
+                      const LaunchContext& context, const MicroHooks& hooks) {
+  return MicroRunner(spec, variants, std::move(notes), context, hooks).run();
 }
 
 int exit_code_of(const MicroRecord& record) {

@@ -72,11 +72,9 @@ struct MicroSample {
   std::uint64_t wrong = 0;                  // rows, tokens or messages that were not what they should be
 };
 
-enum class MicroStatus { pending, done, failed, skipped };
-
 struct MicroResult {
   MicroVariant variant;
-  MicroStatus status = MicroStatus::pending;
+  ResultStatus status = ResultStatus::pending;
   std::string reason;                             // failed or skipped: why
   std::string transport, provider, nic_source;    // what really carried the bytes, and what counted them
   std::vector<std::vector<MicroSample>> samples;  // [size][launch]
@@ -101,10 +99,11 @@ struct MicroHooks {
   std::function<void(const std::string&)> progress;
 };
 
-// Collective. Launches all variants `launches` times, in turn forwards and backwards, so that drift hits all alike. The
+// Collective. `notes`: what a reader of the record must know. Launches all variants `launches` times, in turn forwards and backwards, so that drift hits all alike. The
 // samples are complete on rank 0. A variant that cannot be set up is a failed result; a rank that does not answer is
 // Error(timeout).
-MicroRecord run_micro(const MicroSpec&, const std::vector<MicroVariant>&, const LaunchContext&, const MicroHooks&);
+MicroRecord run_micro(const MicroSpec&, const std::vector<MicroVariant>&, std::vector<std::string> notes,
+                      const LaunchContext&, const MicroHooks&);
 
 // 0, or the code of the worst that happened: wrong results, all failed, some failed.
 int exit_code_of(const MicroRecord&);

@@ -18,7 +18,7 @@ namespace mrb {
 
 namespace {
 
-// Of rows that are added to without asking: what is not written is then seen.
+// What stays unwritten is then seen.
 constexpr float kNotWritten = std::numeric_limits<float>::quiet_NaN();
 
 // Rows that tell where they come from.
@@ -86,15 +86,13 @@ class DispatchBench final : public MicroBench {
     draw(index);
     fill_tokens();
     make_room(rows_here());
-    if (spec_.check) {
-      std::fill(rows_.begin(), rows_.end(), kNotWritten);
-      std::fill(sums_.begin(), sums_.end(), kNotWritten);
-    }
     route_.reset();
-    if (spec_.operation != MicroOperation::combine && spec_.routes == RouteUse::fresh) return;
-    make_route();
-    dispatch();
-    if (spec_.operation == MicroOperation::combine) fill_rows();
+    const bool is_combine = spec_.operation == MicroOperation::combine;
+    if (is_combine || spec_.routes == RouteUse::cached) make_used_route();
+    if (spec_.check) {  // also what the dispatch just now has written
+      for (auto* values : {&rows_, &row_gates_, &sums_}) std::fill(values->begin(), values->end(), kNotWritten);
+    }
+    if (is_combine) fill_rows();
   }
 
   Times run() override {
@@ -132,7 +130,7 @@ class DispatchBench final : public MicroBench {
     index_ = index + static_cast<std::uint64_t>(count) - 1;  // that of the last routing drawn
     fill_tokens();
     make_room(rows_max);
-    if (spec_.routes == RouteUse::cached) make_route();
+    if (spec_.routes == RouteUse::cached) make_used_route();
     std::fill(sums_.begin(), sums_.end(), kNotWritten);
 
     phases_.begin_step();
@@ -199,6 +197,12 @@ class DispatchBench final : public MicroBench {
   void make_route(const RankRouting& routing) {
     route_ = dispatcher_->route({.expert_ids = routing.expert_ids, .top_k = routing.top_k});
     is_settled_ = false;
+  }
+
+  // One that is counted and laid out.
+  void make_used_route() {
+    make_route();
+    dispatch();
   }
 
   void dispatch() {

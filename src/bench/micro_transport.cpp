@@ -99,6 +99,7 @@ class TransportBench final : public MicroBench {
 
   void before(std::uint64_t index) override {
     number_ = static_cast<std::uint32_t>(index) + 1;
+    Messages::stamp(memory_.send.data(), bytes_, number_);
     std::memset(memory_.receive.data(), 0, bytes_);
   }
 
@@ -127,16 +128,13 @@ class TransportBench final : public MicroBench {
     for (int window = 0; window < count; ++window) {
       const Tag tag = channel_.next_tag();
       if (is_first_) {
-        if (spec_.check) Messages::stamp(memory_.send.data(), bytes_, ++number_);
         for (int i = 0; i < spec_.window; ++i) put(tag);
         channel_.wait_sent("stream");
       } else {
-        ++number_;
         puts_from_[static_cast<std::size_t>(peer_)] = channel_.pieces(bytes_) * static_cast<std::size_t>(spec_.window);
         channel_.wait_puts(tag, puts_from_, "stream");
       }
     }
-    if (spec_.check && !is_first_) wrong += count_wrong();
     const Tag all_here = channel_.next_tag();
     if (is_first_) {
       wait_one(all_here);
@@ -145,6 +143,7 @@ class TransportBench final : public MicroBench {
       channel_.wait_sent("stream");
     }
     const std::int64_t ended_ns = clock_.now_ns();
+    if (spec_.check) wrong += count_wrong();
     return is_first_ ? static_cast<double>(ended_ns - began_ns) / count / spec_.window : 0;
   }
 
@@ -153,7 +152,6 @@ class TransportBench final : public MicroBench {
  private:
   void there_and_back() {
     const Tag there = channel_.next_tag(), back = channel_.next_tag();
-    if (spec_.check) Messages::stamp(memory_.send.data(), bytes_, number_);
     if (is_first_) {
       put(there);
       wait_one(back);
@@ -209,8 +207,9 @@ class AlltoallvBench final : public MicroBench {
       Messages::write(message_to(peer), bytes_to_[peer], me_);  // where a stamp of the iteration before was
       bytes_to_[peer] = draw(index, static_cast<std::size_t>(me_), peer);
       bytes_from_[peer] = draw(index, peer, static_cast<std::size_t>(me_));
-      if (spec_.check) Messages::stamp(message_to(peer), bytes_to_[peer], number_);
+      Messages::stamp(message_to(peer), bytes_to_[peer], number_);
     }
+    if (spec_.check) std::memset(memory_.receive.data(), 0, memory_.receive.size());
   }
 
   Times run() override {

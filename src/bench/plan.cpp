@@ -28,9 +28,7 @@ std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
         "there may be {}",
         capabilities.name, capabilities.tokens_max, tokens);
   }
-  if (config.transport.name == "loopback" && config.ranks > 1) {
-    return fmt::format("transport 'loopback' stays within one process, and there are {} ranks", config.ranks);
-  }
+  if (const std::string misfit = transport_misfit(config); !misfit.empty()) return misfit;
   const std::uint64_t needed = estimate_memory_bytes(config) + capabilities.buffer_bytes;
   if (limits.memory_bytes_per_rank > 0 && needed > limits.memory_bytes_per_rank) {
     return fmt::format(
@@ -78,26 +76,31 @@ void settle_baselines(Plan& plan) {
   }
 }
 
-void note_emulated_nodes(Plan& plan, int ranks_per_node) {
+}  // namespace
+
+std::string transport_misfit(const Config& config) {
+  const TransportConfig& transport = config.transport;
+  if (transport.name == "libfabric" && transport.provider.empty()) {
+    return "transport 'libfabric' needs a provider: set transport.provider to tcp, shm or efa";
+  }
+  if (transport.name == "loopback" && config.ranks > 1) {
+    return fmt::format("transport 'loopback' stays within one process, and there are {} ranks", config.ranks);
+  }
+  return "";
+}
+
+std::set<std::string> notes_on(const Config& config, int ranks_per_node) {
   std::set<std::string> notes;
-  for (const Experiment& experiment : plan.experiments) {
-    const Config& config = experiment.config;
-    const int real = ranks_per_node > 0 ? ranks_per_node : config.ranks;
-    if (config.ranks_per_node == 0 || config.ranks_per_node == real) continue;
+  const int real = ranks_per_node > 0 ? ranks_per_node : config.ranks;
+  if (config.ranks_per_node != 0 && config.ranks_per_node != real) {
     notes.insert(fmt::format("emulated nodes: the dispatchers take {} ranks for a node, and the machines have {} each",
                              config.ranks_per_node, real));
   }
-  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
+  if (config.chaos.seed > 0) {
+    notes.insert("chaos: puts are held, reordered, split and refused at random, so times mean nothing");
+  }
+  return notes;
 }
-
-void note_chaos(Plan& plan) {
-  const auto& all = plan.experiments;
-  if (std::none_of(all.begin(), all.end(), [](const auto& experiment) { return experiment.config.chaos.seed > 0; }))
-    return;
-  plan.notes.push_back("chaos: puts are held, reordered, split and refused at random, so times mean nothing");
-}
-
-}  // namespace
 
 std::string point_label(const Point& point) {
   std::string label;
@@ -172,8 +175,11 @@ Plan make_plan(const Settings& settings, const PlanLimits& limits) {
                 "change what the reasons name; moe-rl-bench list shows what this build has");
   }
   settle_baselines(plan);
-  note_emulated_nodes(plan, limits.ranks_per_node);
-  note_chaos(plan);
+  std::set<std::string> notes;
+  for (const Experiment& experiment : plan.experiments) {
+    notes.merge(notes_on(experiment.config, limits.ranks_per_node));
+  }
+  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
   const Config& first = plan.experiments.front().config;
   plan.blocks = draw_blocks(static_cast<int>(plan.experiments.size()), first.measure.blocks, first.seed);
   return plan;

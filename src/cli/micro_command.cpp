@@ -4,19 +4,20 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <memory>
-#include <optional>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "bench/micro.hpp"
+#include "bench/plan.hpp"
 #include "cli/cli.hpp"
 #include "cli/rank_main.hpp"
 #include "cluster/agree.hpp"
 #include "dispatch/routing_source.hpp"
 #include "dispatch/traffic_model.hpp"
 #include "report/micro_table.hpp"
+#include "report/results_folder.hpp"
 
 namespace mrb {
 
@@ -102,6 +103,7 @@ std::vector<std::uint64_t> token_counts_in(const std::string& text) {
     at = end;
   }
   std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   return counts;
 }
 
@@ -148,7 +150,7 @@ class Micro {
       if (bootstrap_.rank() != 0) return;
       info_ = describe_run(machines_, arguments);
       info_.settings = settings;
-      if (!options_.json_file.empty()) save("");
+      if (!options_.json_file.empty()) replace_file(options_.json_file, "");
     });
   }
 
@@ -157,8 +159,8 @@ class Micro {
     const MicroHooks hooks{.interrupted = is_interrupted,
                            .save = [&](const MicroRecord& record) { save(record); },
                            .progress = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }};
-    MicroRecord record = run_micro(spec_, variants_, context(), hooks);
-    if (bootstrap_.rank() == 0) std::fputs(micro_table(info_, with_notes(record)).c_str(), stdout);
+    const MicroRecord record = run_micro(spec_, variants_, notes(), context(), hooks);
+    if (bootstrap_.rank() == 0) std::fputs(micro_table(info_, record).c_str(), stdout);
     const int code = record.status == "interrupted" ? interrupted_exit_code() : exit_code_of(record);
     return static_cast<int>(bootstrap_.max(bootstrap_.rank() == 0 ? code : 0));
   }
@@ -174,37 +176,21 @@ class Micro {
                                         .seed = config.seed});
   }
 
-  MicroRecord with_notes(const MicroRecord& record) const {
-    MicroRecord noted = record;
-    const Config& config = variants_.front().config;
-    const int real = ranks_per_node(machines_) > 0 ? ranks_per_node(machines_) : config.ranks;
-    if (config.ranks_per_node > 0 && config.ranks_per_node != real) {
-      noted.notes.push_back(
-          fmt::format("emulated nodes: the dispatchers take {} ranks for a node, and the machines "
-                      "have {} each",
-                      config.ranks_per_node, real));
-    }
-    if (config.chaos.seed > 0) noted.notes.push_back("chaos holds and reorders puts: these times mean nothing");
+  std::vector<std::string> notes() const {
+    const int of_node = ranks_per_node(machines_);
+    std::set<std::string> notes;
+    for (const MicroVariant& variant : variants_) notes.merge(notes_on(variant.config, of_node));
+    const int ranks = of_node > 0 ? of_node : bootstrap_.size();
     const int cores = machines_.front().cores_allowed;
-    if (real > cores) {
-      noted.notes.push_back(fmt::format("{} ranks share {} cores: times are those of taking turns", real, cores));
-    }
-    return noted;
+    if (ranks > cores)
+      notes.insert(fmt::format("{} ranks share {} cores: times are those of taking turns", ranks, cores));
+    return {notes.begin(), notes.end()};
   }
 
   void save(const MicroRecord& record) {
     if (options_.json_file.empty()) return;
     if (record.status != "running") info_.ended = utc_now();
-    save(micro_json(info_, with_notes(record)));
-  }
-
-  void save(const std::string& text) const {
-    std::ofstream file(options_.json_file);
-    file << text;
-    if (!file.flush()) {
-      throw Error(ErrorKind::environment, fmt::format("the file '{}' cannot be written", options_.json_file),
-                  "give -J a path that can be");
-    }
+    replace_file(options_.json_file, micro_json(info_, record));
   }
 
   Bootstrap& bootstrap_;
@@ -280,7 +266,9 @@ void add_operation(CLI::App& micro, MicroOperation operation, const std::string&
       ->capture_default_str();
   command->add_option("-J,--json", options->json_file, "Also write everything to this file, raw samples included");
   if (is_dispatch) {
-    command->add_option("--tokens", options->tokens, "Tokens of a rank, a list, in place of sizes: 1,64,4096");
+    CLI::Option* tokens =
+        command->add_option("--tokens", options->tokens, "Tokens of a rank, a list, in place of sizes: 1,64,4096");
+    for (const char* size : {"-b", "-e", "-f", "-i"}) tokens->excludes(command->get_option(size));
     command->add_option("-d,--datatype", options->datatype, "Of rows on the wire, both ways: f32, bf16, fp8, fp8_pow2");
     command->add_option("--routing", spec.routing, routing_source_forms())->capture_default_str();
     if (operation != MicroOperation::combine) {
@@ -304,6 +292,11 @@ void add_operation(CLI::App& micro, MicroOperation operation, const std::string&
         ->capture_default_str();
   }
   options->settings.add_to(*command, is_dispatch ? concerns_dispatch : concerns_transport);
+  if (is_dispatch) {  // -d is both
+    for (const char* one : {"--dispatcher-dispatch-dtype", "--dispatcher-combine-dtype"}) {
+      command->get_option("-d")->excludes(command->get_option(one));
+    }
+  }
   command->callback([=, &exit_code] {
     options->has_factor = command->count("-f") > 0;
     if (!options->datatype.empty()) {

@@ -69,7 +69,7 @@ class Run {
       const Config& config = plan_.experiments.front().config;
       const auto capabilities = make_compute(config.compute.name, {})->capabilities();
       info_.compute_device = capabilities.device;
-      info_.compute_library = capabilities.library;
+      info_.compute_library = capabilities.loaded_library;
       folder_ = std::make_unique<ResultsFolder>(config.output.dir, info_.id);
       folder_->write("config.yaml", settings_yaml(info_.settings, Origins::hidden));
     });

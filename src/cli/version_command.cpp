@@ -17,7 +17,7 @@ void add_version_command(CLI::App& app) {
         "moe-rl-bench {}\ncommit        {}\ncompiler      {}\nbuild type    {}\nprocessor     "
         "-march={}\nresult schema {}\n",
         build.version, build.commit, build.compiler, build.build_type, build.processor, kResultSchemaVersion);
-    text += fmt::format("oneDNN        {}\n", make_compute("cpu", {})->capabilities().library);
+    text += fmt::format("oneDNN        {}\n", make_compute("cpu", {})->capabilities().loaded_library);
     for (const LibraryLine& line : library_lines()) {
       text += line.needs.empty()
                   ? fmt::format("{:<13} built with {}, loaded {}\n", line.name, line.built_with, line.loaded)

@@ -30,10 +30,10 @@ struct Operations {
 };
 
 struct ComputeCapabilities {
-  std::string name;     // "cpu"
-  std::string device;   // the processor, in its own words
-  std::string library;  // the matrix library that was loaded, with its version and instruction set
-  std::string dtype;    // of the inputs of products
+  std::string name;            // "cpu"
+  std::string device;          // the processor, in its own words
+  std::string loaded_library;  // of matrix products, with its version and instruction set
+  std::string dtype;           // of the inputs of products
   int threads = 1;
 };
 

@@ -17,20 +17,6 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-std::string status_text(ResultStatus status) {
-  switch (status) {
-    case ResultStatus::pending:
-      return "pending";
-    case ResultStatus::done:
-      return "done";
-    case ResultStatus::failed:
-      return "failed";
-    case ResultStatus::skipped:
-      break;
-  }
-  return "skipped";
-}
-
 Json step_json(const StepSample& step) {
   Json phases = Json::object();
   for (const auto& [name, phase] : step.phases) {

@@ -36,16 +36,15 @@ std::string header(const RunInfo& info, const MicroRecord& record) {
                   counted(info.nodes.size(), "node"), info.nodes.front().host, config.seed);
   if (is_of_dispatch(spec.operation)) {
     text += fmt::format(
-        "# hidden {} · {} experts · top {} · routing {}, another one in every iteration · {} routes · wire {} forth, "
-        "{} "
-        "back\n",
+        "# hidden {} · {} experts · top {} · routing {}, another one in every iteration · {} routes · "
+        "wire {} forth, {} back\n",
         config.model.hidden, config.model.experts, config.model.top_k, spec.routing,
         spec.routes == RouteUse::fresh ? "fresh" : "cached", config.dispatcher.dispatch_dtype,
         config.dispatcher.combine_dtype);
   } else if (spec.operation == MicroOperation::transport) {
-    text += fmt::format(
-        "# {} pairs of ranks at a time · an iteration: {} times there and back · stream: windows of {} puts\n",
-        info.ranks.size() / 2, spec.repeats, spec.window);
+    text +=
+        fmt::format("# {} of ranks at a time · an iteration: {} times there and back · stream: windows of {} puts\n",
+                    counted(info.ranks.size() / 2, "pair"), spec.repeats, spec.window);
   } else {
     text += fmt::format("# every rank to every rank · lengths: size x (1 ± {}) · an iteration: {} in a row\n",
                         spec.imbalance, spec.repeats);
@@ -199,7 +198,7 @@ std::string modes_line(const MicroRecord& record, const MicroResult& result, std
 
 const MicroResult* baseline_of(const MicroRecord& record) {
   for (const MicroResult& result : record.results) {
-    if (result.variant.is_baseline && result.status == MicroStatus::done) return &result;
+    if (result.variant.is_baseline && result.status == ResultStatus::done) return &result;
   }
   return nullptr;
 }
@@ -243,20 +242,6 @@ std::string footer(const MicroRecord& record) {
     text += fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
   }
   return text + fmt::format("# Avg bus bandwidth    : {:.4f}\n", rows > 0 ? bus / rows : 0);
-}
-
-std::string status_text(MicroStatus status) {
-  switch (status) {
-    case MicroStatus::pending:
-      return "pending";
-    case MicroStatus::done:
-      return "done";
-    case MicroStatus::failed:
-      return "failed";
-    case MicroStatus::skipped:
-      break;
-  }
-  return "skipped";
 }
 
 Json sample_json(const MicroSample& sample) {
@@ -308,7 +293,7 @@ std::string micro_table(const RunInfo& info, const MicroRecord& record) {
     for (std::size_t size = 0; size < record.spec.sizes.size(); ++size) text += modes_line(record, result, size);
   }
   for (const MicroResult& result : record.results) {
-    if (result.status == MicroStatus::skipped || result.status == MicroStatus::failed) {
+    if (result.status == ResultStatus::skipped || result.status == ResultStatus::failed) {
       text += fmt::format("# {}: {}: {}\n", result.variant.label, status_text(result.status),
                           result.reason.substr(0, result.reason.find('\n')));
     } else {

@@ -53,7 +53,11 @@ ResultsFolder::ResultsFolder(const std::string& directory, const std::string& id
 }
 
 void ResultsFolder::write(const std::string& name, const std::string& text) const {
-  const std::string target = path_ + "/" + name, temporary = target + ".part";
+  replace_file(path_ + "/" + name, text);
+}
+
+void replace_file(const std::string& target, const std::string& text) {
+  const std::string temporary = target + ".part";
   const auto check = [&](bool ok) {
     if (!ok) refuse(fmt::format("'{}' cannot be written", target), std::strerror(errno));
   };

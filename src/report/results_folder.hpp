@@ -5,6 +5,10 @@
 
 namespace mrb {
 
+// Replaces a file as a whole: a reader, and a crash, find the old text or the new one. Throws Error(environment) with the
+// system's words when it cannot.
+void replace_file(const std::string& target, const std::string& text);
+
 class ResultsFolder {
  public:
   // Makes <directory>/<id>. Throws Error(environment) with the system's words when it cannot.
@@ -12,7 +16,7 @@ class ResultsFolder {
 
   const std::string& path() const { return path_; }
 
-  // Replaces <folder>/<name> as a whole: a reader, and a crash, find the old text or the new one.
+  // replace_file() of <folder>/<name>.
   void write(const std::string& name, const std::string& text) const;
 
   // An id that sorts by time: "20261201T101500Z-1f3a9c".

@@ -37,7 +37,7 @@ MicroRecord run(const MicroSpec& spec, const std::vector<MicroVariant>& variants
     const SteadyClock clock;
     const MicroHooks hooks{
         .interrupted = [] { return false; }, .save = [](const MicroRecord&) {}, .progress = [](const std::string&) {}};
-    MicroRecord record = run_micro(spec, variants, {bootstrap, clock, 0, 1}, hooks);
+    MicroRecord record = run_micro(spec, variants, {}, {bootstrap, clock, 0, 1}, hooks);
     if (bootstrap.rank() == 0) first = std::move(record);
   });
   return first;
@@ -197,7 +197,7 @@ TEST_CASE("a variant that cannot be set up is a failed result, and wrong results
                                                               {.label = "bad", .config = missing}});
   CHECK(record.status == "partial");
   CHECK(exit_code_of(record) == 7);
-  CHECK(record.results[1].status == MicroStatus::failed);
+  CHECK(record.results[1].status == ResultStatus::failed);
   CHECK_THAT(record.results[1].reason, contains("carrier pigeon"));
   record.results[0].samples[0][0].wrong = 1;
   CHECK(exit_code_of(record) == 4);

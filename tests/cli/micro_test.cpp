@@ -78,6 +78,8 @@ TEST_CASE("micro refuses what makes no sense, with the fix", "[cli]") {
   refused("pair -f 1", "does not make sizes grow");
   refused("pair -i 1K -f 2", "-i and -f");
   refused("pair -b 1 -e 1G -i 1", "more than 1000 sizes");
+  refused("pair --tokens 1 -b 4", "excludes");
+  refused("pair -d bf16 --dispatcher-combine-dtype fp8", "excludes");
   refused("pair --tokens 1,x", "no number of tokens");
   refused("pair --routing random", "not understood");
   refused("pair --routing group_limited:3:1", "do not divide");
@@ -111,4 +113,20 @@ TEST_CASE("when a rank stops, one message says what every rank waits for", "[cli
   CHECK_THAT(finished.err, contains("for rank 2 (") && contains("here: exchange "));
   CHECK(finished.err.find("wait in vain") == finished.err.rfind("wait in vain"));
   CHECK(finished.out.empty());
+}
+
+TEST_CASE("variants of a transport are those of its own settings", "[cli]") {
+  const Finished finished =
+      run_binary("micro alltoallv --ranks 2 --transport mpi --chaos-seed 0,3 -b 64 -e 64 --launches 1 -n 1 -w 0");
+  INFO(finished.err);
+  if (finished.exit_code == 2) {  // a build without MPI
+    CHECK_THAT(finished.err, contains("-DMRB_WITH_MPI=ON"));
+    return;
+  }
+  REQUIRE(finished.exit_code == 0);
+  const auto rows = rows_of(finished.out);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0][9] == "mpi");
+  CHECK(rows[1][9] == "mpi:seed=3");
+  CHECK_THAT(finished.out, contains("# note: chaos: puts are held"));
 }

@@ -65,7 +65,7 @@ TEST_CASE("the cpu backend says what it runs on", "[compute]") {
   CHECK(compute->capabilities().name == "cpu");
   CHECK(compute->capabilities().dtype == "f32");
   CHECK(compute->capabilities().threads == 1);
-  CHECK_THAT(compute->capabilities().library, contains("oneDNN"));
+  CHECK_THAT(compute->capabilities().loaded_library, contains("oneDNN"));
   CHECK(!compute->capabilities().device.empty());
 }
 

@@ -139,30 +139,27 @@ int half_reused(Bootstrap& bootstrap, Channel& channel, Planted planted) {
   return wrong;
 }
 
+template <class Protocol>
+void check_is_found(const Protocol& protocol) {
+  const auto run = [&](Planted planted) {
+    return wrong_steps(30, [&](Bootstrap& b, Channel& channel) { return protocol(b, channel, planted); });
+  };
+  CHECK(run(Planted::nothing) == 0);
+  CHECK(run(Planted::fault) > 0);
+}
+
 }  // namespace
 
 TEST_CASE("a flag that is sent after data and not counted with it is found", "[dispatch]") {
-  const auto run = [](Planted planted) {
-    return wrong_steps(30, [=](Bootstrap& b, Channel& channel) { return flag_after_data(b, channel, planted); });
-  };
-  CHECK(run(Planted::nothing) == 0);
-  CHECK(run(Planted::fault) > 0);
+  check_is_found(flag_after_data);
 }
 
 TEST_CASE("a send buffer that is filled again before it was sent is found", "[dispatch]") {
-  const auto run = [](Planted planted) {
-    return wrong_steps(30, [=](Bootstrap& b, Channel& channel) { return source_refilled(b, channel, planted); });
-  };
-  CHECK(run(Planted::nothing) == 0);
-  CHECK(run(Planted::fault) > 0);
+  check_is_found(source_refilled);
 }
 
 TEST_CASE("a receive buffer that is written one step early is found", "[dispatch]") {
-  const auto run = [](Planted planted) {
-    return wrong_steps(30, [=](Bootstrap& b, Channel& channel) { return half_reused(b, channel, planted); });
-  };
-  CHECK(run(Planted::nothing) == 0);
-  CHECK(run(Planted::fault) > 0);
+  check_is_found(half_reused);
 }
 
 // Rank 0 begins one operation more than rank 1, so that the same operation has other tags on each.

@@ -25,7 +25,7 @@ class Cpu final : public ComputeBackend {
       : products_(make_products(options.dtype)), f32_products_(make_f32_products()) {
     capabilities_ = {.name = "cpu",
                      .device = read_machine().processor,
-                     .library = onednn_text(),
+                     .loaded_library = onednn_text(),
                      .dtype = options.dtype,
                      .threads = options.threads};
     omp_set_num_threads(options.threads);
