@@ -27,6 +27,12 @@ void check_work(Result& result, const Result& baseline) {
   const auto& expected = baseline.launches.front().steps;
   result.same_work = result.same_tokens = true;
   result.loss_difference_max = 0;
+  const int lag = policy_lag(result.experiment.config);
+  result.same_lag = &result == &baseline || (lag >= 0 && lag == policy_lag(baseline.experiment.config));
+  if (!result.same_lag) {
+    result.same_tokens = false;
+    return;
+  }
   for (const LaunchSample& launch : result.launches) {
     for (std::size_t i = 0; i < std::min(launch.steps.size(), expected.size()); ++i) {
       result.same_tokens &= launch.steps[i].token_checksum == expected[i].token_checksum;

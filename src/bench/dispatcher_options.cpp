@@ -1,8 +1,27 @@
 #include "bench/dispatcher_options.hpp"
 
 #include <algorithm>
+#include <numeric>
+
+#include "config/roles.hpp"
 
 namespace mrb {
+
+Config side_config(const Config& config, bool trains, int ranks_per_node) {
+  const Roles roles = roles_of(config);
+  Config side = config;
+  if (!roles.apart) return side;
+  side.ranks = trains ? roles.train_ranks : roles.rollout_expert_parallel;
+  if (!trains) {
+    if (config.rollout.dispatcher != "same") side.dispatcher.name = config.rollout.dispatcher;
+    const int groups = roles.rollout_ranks / roles.rollout_expert_parallel;
+    side.grpo.prompts = (config.grpo.prompts + groups - 1) / groups;
+  }
+  // Ranks that train come first. Where a side does not begin and end with nodes, what both have of them are its nodes.
+  const int node = config.ranks_per_node > 0 ? config.ranks_per_node : ranks_per_node;
+  if (node > 0) side.ranks_per_node = std::gcd(std::gcd(node, side.ranks), trains ? 0 : roles.train_ranks);
+  return side;
+}
 
 std::int64_t tokens_per_call_max(const Config& config) {
   const GrpoConfig& grpo = config.grpo;

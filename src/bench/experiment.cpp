@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/units.hpp"
+#include "config/roles.hpp"
 
 namespace mrb {
 
@@ -37,6 +38,11 @@ std::string status_text(ResultStatus status) {
 double work_difference(const StepSample& a, const StepSample& b) {
   return std::max(relative_difference(a.loss, b.loss, kSmallLoss),
                   relative_difference(a.log_prob_mean, b.log_prob_mean, kSmallLoss));
+}
+
+int policy_lag(const Config& config) {
+  const int staleness = staleness_max(config.schedule);
+  return config.schedule.name == "async" && staleness > 0 ? -1 : staleness;
 }
 
 double work_tolerance(const Config& config) {

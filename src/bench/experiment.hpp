@@ -45,13 +45,21 @@ struct PhaseSample {
   std::int64_t ns_sum = 0;  // over ranks
 };
 
+// What the ranks of one role did in one step, added up over them.
+struct RoleSample {
+  int ranks = 0;
+  std::int64_t wall_ns = 0;
+  std::int64_t idle_ns = 0;  // in phases that only wait: idle, wait_rollouts, wait_weights
+};
+
 // One step of one launch, as rank 0 gathered it.
 struct StepSample {
   int step = 0;
   bool warmup = false;
-  std::int64_t wall_ns = 0;  // of the slowest rank
+  std::int64_t wall_ns = 0;  // of the slowest rank that trains: from one step's end to the next
   std::map<std::string, PhaseSample> phases;
-  double unaccounted_ratio_max = 0;  // worst rank: |wall - sum of phases| / wall. Marked above 1%
+  std::map<std::string, RoleSample> roles;  // "colocated", or "train" and "rollout"
+  double unaccounted_ratio_max = 0;         // worst rank: |wall - sum of phases| / wall. Marked above 1%
   double loss = 0;
   double reward_mean = 0;
   double log_prob_mean = 0;
@@ -60,6 +68,11 @@ struct StepSample {
   std::int64_t prompt_tokens = 0;
   std::int64_t response_tokens = 0;
   std::int64_t trained_tokens = 0;
+  double age_mean = 0;  // over answers: updates that their weights were behind
+  int age_max = 0;
+  double full_ratio = 0;                                // share of answers of their longest length
+  std::uint64_t answer_bytes = 0;                       // from ranks that generate to those that train
+  std::uint64_t weight_bytes = 0;                       // and back, as handed to the transport
   std::uint64_t dispatch_logical_bytes = 0;             // all ranks, modelled from the routing
   std::uint64_t dispatch_wire_bytes = 0;                // all ranks, counted as handed to the transport
   std::uint64_t dispatch_wire_bytes_between_nodes = 0;  // the part of it that left its node
@@ -93,6 +106,7 @@ struct Result {
   Summary tokens_per_s;            // over launches: prompt + response tokens a second, all ranks, wall time
   RatioEstimate against_baseline;  // of tokens_per_s
   bool same_work = true;           // losses and tokens agree with the baseline's, step by step
+  bool same_lag = true;            // otherwise its answers are of other weights, and only their prompts are the same
   double loss_difference_max = 0;  // see work_difference()
   bool same_tokens = true;         // and sampled exactly the same answers; sums in another order may tip a sample
 };
@@ -110,6 +124,10 @@ struct RunRecord {
 // How far apart two steps are that should have done the same: the larger relative difference of their losses and of
 // their mean log-probabilities (losses below 0.01 count as 0.01: they are sums that cancel).
 double work_difference(const StepSample&, const StepSample&);
+
+// Updates that the weights behind an answer are behind those that train on it, where that is the same in every run; -1
+// where it is not (async). Only experiments of the same lag train the same curve.
+int policy_lag(const Config&);
 
 // What work_difference() may be between variants: sums in another order, and no more.
 double work_tolerance(const Config&);

@@ -12,13 +12,31 @@
 #include "base/random.hpp"
 #include "base/units.hpp"
 #include "bench/dispatcher_options.hpp"
+#include "config/roles.hpp"
+#include "grpo/weight_mail.hpp"
+#include "model/parameters.hpp"
 
 namespace mrb {
 
 namespace {
 
-// Empty when the experiment can run.
-std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
+// What the mail of answers and weights holds (grpo/trajectory_mail.hpp, weight_mail.hpp), at most.
+std::uint64_t mail_bytes(const Config& config, bool trains) {
+  const Roles roles = roles_of(config);
+  if (!roles.apart) return 0;
+  const int sharing = trains ? roles.train_ranks : roles.rollout_expert_parallel;
+  const ParameterLayout weights = lay_out_parameters(config.model, config.model.experts / sharing);
+  const GrpoConfig& grpo = config.grpo;
+  const int ranks = trains ? roles.train_ranks : roles.rollout_ranks;
+  const std::int64_t answers = std::int64_t{(grpo.prompts + ranks - 1) / ranks} * grpo.group_size;
+  const std::int64_t answer_bytes = 4LL * grpo.prompt_tokens + 8LL * grpo.response_tokens_max + 64;
+  return static_cast<std::uint64_t>((trains ? 1 : WeightMail::kRoom) * weights.count * 4 +
+                                    (staleness_max(config.schedule) + 1) * answers * answer_bytes);
+}
+
+// Why one side cannot run; empty when it can.
+std::string reason_to_skip_side(const Config& whole, bool trains, const PlanLimits& limits) {
+  const Config config = side_config(whole, trains, limits.ranks_per_node);
   const DispatcherOptions options = dispatcher_options(config, limits.ranks_per_node);
   const DispatcherCapabilities capabilities = dispatcher_capabilities(config.dispatcher.name, options);
   if (const std::string misfit = dispatcher_misfit(capabilities, options); !misfit.empty()) return misfit;
@@ -29,7 +47,7 @@ std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
         capabilities.name, capabilities.tokens_max, tokens);
   }
   if (const std::string misfit = transport_misfit(config); !misfit.empty()) return misfit;
-  const std::uint64_t needed = estimate_memory_bytes(config) + capabilities.buffer_bytes;
+  const std::uint64_t needed = estimate_memory_bytes(config) + capabilities.buffer_bytes + mail_bytes(whole, trains);
   if (limits.memory_bytes_per_rank > 0 && needed > limits.memory_bytes_per_rank) {
     return fmt::format(
         "it needs about {} a rank (weights, their gradients, moments and packed copies, cache, activations; and {} for "
@@ -38,6 +56,13 @@ std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
         bytes_text(limits.memory_bytes_per_rank));
   }
   return "";
+}
+
+// Empty when the experiment can run.
+std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
+  std::string reason = reason_to_skip_side(config, true, limits);
+  if (reason.empty() && roles_of(config).apart) reason = reason_to_skip_side(config, false, limits);
+  return reason;
 }
 
 // What is computed, and how: equal in every run that does the same, however long it measures and wherever it writes.
@@ -108,12 +133,13 @@ std::string point_label(const Point& point) {
   for (const auto& [key, value] : point.workload) add(key.substr(key.find('.') + 1) + "=" + value);
   const auto& method = point.method;
   if (method.contains("dispatcher")) add(point.config.dispatcher.name);
+  if (method.contains("schedule")) add(point.config.schedule.name);
   if (method.contains("transport") || method.contains("transport.provider")) {
     const auto& transport = point.config.transport;
     add(transport.name == "libfabric" ? transport.name + "/" + transport.provider : transport.name);
   }
   for (const auto& [key, value] : method) {
-    if (key == "dispatcher" || key == "transport" || key == "transport.provider") continue;
+    if (key == "dispatcher" || key == "schedule" || key == "transport" || key == "transport.provider") continue;
     add(key.substr(key.find('.') + 1) + "=" + value);
   }
   return label.empty() ? point.config.dispatcher.name + " " + point.config.transport.name : label;

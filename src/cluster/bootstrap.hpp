@@ -31,6 +31,9 @@ class Bootstrap {
 
   virtual void barrier() = 0;
 
+  // The ranks of the same color as a bootstrap of their own, in the order that they have here. This one must outlive it.
+  virtual std::unique_ptr<Bootstrap> split(int color) = 0;
+
   // For a rank that has waited in vain, before abort(): tells all others what it has to say, which ends their waiting in
   // collective calls, and waits some seconds for what they say. Returns it by rank, empty for ranks that do not answer.
   // One rank comes back first, which speaks for all and ends them; the others come back later, each in turn, should that

@@ -39,16 +39,21 @@ class Mpi final : public Bootstrap {
     MPI_Request request = MPI_REQUEST_NULL;
     mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
     wait(request, "MPI_Comm_idup");
-    mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    mpi_call(MPI_Comm_rank(ranks_, &rank_), "MPI_Comm_rank");
-    mpi_call(MPI_Comm_size(ranks_, &size_), "MPI_Comm_size");
+    look_at_ranks();
   }
+
+  // A part of `all`, which must outlive it.
+  Mpi(MPI_Comm ranks, Mpi& all) : timeout_s_(all.timeout_s_), ranks_(ranks), all_(&all) { look_at_ranks(); }
 
   // MPI_Finalize waits for all ranks. When this rank is failing, or the others do not come, it is left out:
   // the process then ends with its own error and code, and mpirun ends the others because it did not
   // finalize.
   ~Mpi() override {
     if (broken_ || std::uncaught_exceptions() > 0) return;
+    if (all_ != this) {
+      MPI_Comm_free(&ranks_);
+      return;
+    }
     try {
       barrier();
       MPI_Comm_free(&ranks_);
@@ -102,8 +107,16 @@ class Mpi final : public Bootstrap {
     wait(request, "barrier");
   }
 
+  std::unique_ptr<Bootstrap> split(int color) override {
+    barrier();  // MPI_Comm_split has no deadline: whoever does not come is missed here
+    MPI_Comm part = MPI_COMM_NULL;
+    mpi_call(MPI_Comm_split(ranks_, color, rank_, &part), "MPI_Comm_split");
+    return std::make_unique<Mpi>(part, *all_);
+  }
+
   // Whoever has stopped, the first of the speakers that has not will find the words of all others with it.
   std::vector<std::string> last_words(const std::string& mine) override {
+    if (all_ != this) return all_->last_words(mine);
     constexpr int kSpeakers = 3;                  // the others wait as long as the one after these
     constexpr double kListen_s = 3, kTurn_s = 4;  // after a turn of the one before, it must have stopped too
     std::vector<std::string> words(static_cast<std::size_t>(size_));
@@ -145,6 +158,12 @@ class Mpi final : public Bootstrap {
 
   static constexpr int kLastWordsTag = 1;
 
+  void look_at_ranks() {
+    mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    mpi_call(MPI_Comm_rank(ranks_, &rank_), "MPI_Comm_rank");
+    mpi_call(MPI_Comm_size(ranks_, &size_), "MPI_Comm_size");
+  }
+
   // What has come of last_words() of one other rank; false when there is nothing.
   bool take_words(std::vector<std::string>& words) {
     int is_there = 0;
@@ -165,7 +184,7 @@ class Mpi final : public Bootstrap {
   void listen(std::string_view operation) {
     int is_there = 0;
     MPI_Status status;
-    mpi_call(MPI_Iprobe(MPI_ANY_SOURCE, kLastWordsTag, ranks_, &is_there, &status), "MPI_Iprobe");
+    mpi_call(MPI_Iprobe(MPI_ANY_SOURCE, kLastWordsTag, all_->ranks_, &is_there, &status), "MPI_Iprobe");
     if (!is_there) return;
     throw Error(ErrorKind::timeout,
                 fmt::format("{}: waits for all ranks, and rank {} has given up", operation, status.MPI_SOURCE),
@@ -184,6 +203,7 @@ class Mpi final : public Bootstrap {
 
   double timeout_s_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
+  Mpi* all_ = this;  // last words are for all ranks, and come from all
   int rank_ = 0;
   int size_ = 1;
   bool broken_ = false;  // a collective did not end; the next would not either

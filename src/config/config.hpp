@@ -40,6 +40,24 @@ struct OptimizerConfig {  // AdamW
   double clip_norm = 1.0;  // of the global gradient; 0 switches clipping off
 };
 
+// Which ranks generate, which train, and how far the one may be ahead of the other.
+struct ScheduleConfig {
+  std::string name = "colocated";           // or: disaggregated, one_step_off, async
+  std::string rollout_train_ratio = "1:1";  // ranks that generate to ranks that train; not of colocated
+  int rollout_ranks = 0;                    // 0: by rollout_train_ratio
+  int max_staleness = 1;                    // of async: updates that weights may be behind when an answer is begun
+  bool in_flight = false;                   // of async: new weights are taken between two tokens, not between two steps
+  double timeout_s = 600;                   // longest wait of one side for the other
+};
+
+// How the generating side works.
+struct RolloutConfig {
+  std::string dispatcher = "same";         // or a dispatcher of its own
+  int expert_parallel = 0;                 // ranks that share one copy of the experts; 0: all that generate
+  std::int64_t kv_cache_bytes = 0;         // per rank; 0: all its answers to one step's prompts run at once
+  std::int64_t bucket_bytes = 64LL << 20;  // new weights travel in pieces of at most so many bytes
+};
+
 struct DispatcherConfig {
   std::string name = "alltoall";
   std::string dispatch_dtype = "f32";  // of rows on the wire to the experts: f32, bf16, fp8 or fp8_pow2
@@ -92,6 +110,8 @@ struct Config {
   ModelShape model;
   GrpoConfig grpo;
   OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  RolloutConfig rollout;
   DispatcherConfig dispatcher;
   TransportConfig transport;
   ChaosConfig chaos;

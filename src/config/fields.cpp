@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/faults.hpp"
+#include "config/roles.hpp"
 
 namespace mrb {
 
@@ -220,6 +221,57 @@ void add_optimizer_fields(Table& table) {
   add("clip_norm", 0, 1e6, "Largest norm of the whole gradient; 0: not clipped", &O::clip_norm);
 }
 
+void add_schedule_fields(Table& table) {
+  Field schedule = choice("schedule", method, {"colocated", "disaggregated", "one_step_off", "async"},
+                          "Which ranks generate and which train, and which side waits for which",
+                          [](Config& c) -> std::string& { return c.schedule.name; });
+  schedule.names_section = true;
+  table.push_back(schedule);
+  const auto apart = [](const Config& config) { return config.schedule.name != "colocated"; };
+  const auto async = [](const Config& config) { return config.schedule.name == "async"; };
+
+  Field ratio = make_field("schedule.rollout_train_ratio", method, "string",
+                           "Ranks that generate to ranks that train, such as 3:1; the sides are apart");
+  ratio.accepted = "two whole numbers with a colon, such as 3:1";
+  ratio.canonical = [](const std::string& given) -> std::optional<std::string> {
+    const Ratio parsed = parse_ratio(given);
+    if (parsed.rollout == 0) return std::nullopt;
+    return fmt::format("{}:{}", parsed.rollout, parsed.train);
+  };
+  access_text(ratio, [](Config& c) -> std::string& { return c.schedule.rollout_train_ratio; });
+  ratio.applies = [apart](const Config& config) { return apart(config) && config.schedule.rollout_ranks == 0; };
+  table.push_back(ratio);
+  table.push_back(number("schedule.rollout_ranks", method, 0, 4095,
+                         "Ranks that generate, the others train; 0: by rollout_train_ratio",
+                         [](Config& c) -> int& { return c.schedule.rollout_ranks; }));
+  table.back().applies = apart;
+  table.push_back(number("schedule.max_staleness", method, 0, 64,
+                         "async: updates that the weights may be behind when an answer is begun; bounds what is begun",
+                         [](Config& c) -> int& { return c.schedule.max_staleness; }));
+  table.back().applies = async;
+  table.push_back(yes_or_no("schedule.in_flight", method,
+                            "async: take new weights between two tokens, and the next step's prompts as room comes",
+                            [](Config& c) -> bool& { return c.schedule.in_flight; }));
+  table.back().applies = async;
+  table.push_back(number("schedule.timeout_s", session, 1, 86400, "Longest wait of one side for the other",
+                         [](Config& c) -> double& { return c.schedule.timeout_s; }));
+
+  table.push_back(text("rollout.dispatcher", method, "Of the ranks that generate, when they are apart; same: as it is",
+                       [](Config& c) -> std::string& { return c.rollout.dispatcher; }));
+  table.back().applies = apart;
+  table.push_back(number("rollout.expert_parallel", method, 0, 4096,
+                         "Ranks that share one copy of the experts to generate; 0: all that generate",
+                         [](Config& c) -> int& { return c.rollout.expert_parallel; }));
+  table.back().applies = apart;
+  table.push_back(number("rollout.kv_cache_bytes", method, 0, kJsonIntegerMax,
+                         "Per rank; answers wait for room in it; 0: room for all answers of a step",
+                         [](Config& c) -> std::int64_t& { return c.rollout.kv_cache_bytes; }));
+  table.push_back(number("rollout.bucket_bytes", method, 4096, 1LL << 40,
+                         "New weights travel to the ranks that generate in pieces of at most so many bytes",
+                         [](Config& c) -> std::int64_t& { return c.rollout.bucket_bytes; }));
+  table.back().applies = apart;
+}
+
 // The options of one dispatcher mean nothing to the others.
 void add_dispatcher_fields(Table& table) {
   const auto of = [](std::initializer_list<const char*> names) {
@@ -327,6 +379,7 @@ Table make_fields() {
   add_model_fields(table);
   add_grpo_fields(table);
   add_optimizer_fields(table);
+  add_schedule_fields(table);
   add_method_fields(table);
   add_session_fields(table);
   return table;

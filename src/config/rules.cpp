@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/roles.hpp"
 
 namespace mrb {
 
@@ -27,7 +32,7 @@ void check_experts(const Config& config, Misfits& found) {
                      fmt::format("top_k is {}, and there are {} experts", model.top_k, model.experts),
                      fmt::format("use a top_k of 1 to {}", model.experts)});
   }
-  if (model.experts % config.ranks != 0) {
+  if (config.schedule.name == "colocated" && model.experts % config.ranks != 0) {
     found.push_back({{"ranks", "model.experts"},
                      fmt::format("{} experts do not divide over {} ranks", model.experts, config.ranks),
                      fmt::format("use one of: {} ranks", divisors(model.experts))});
@@ -37,6 +42,53 @@ void check_experts(const Config& config, Misfits& found) {
                      fmt::format("{} ranks do not divide over nodes of {}", config.ranks, config.ranks_per_node),
                      fmt::format("use a ranks_per_node of 0, or one of: {}", divisors(config.ranks))});
   }
+}
+
+void check_roles(const Config& config, Misfits& found) {
+  const Roles roles = roles_of(config);
+  if (!roles.apart) return;
+  const ScheduleConfig& schedule = config.schedule;
+  if (roles.rollout_ranks == 0 && schedule.rollout_ranks == 0) {
+    const Ratio ratio = parse_ratio(schedule.rollout_train_ratio);
+    found.push_back({{"ranks", "schedule.rollout_train_ratio"},
+                     fmt::format("{} ranks do not divide into {} that generate to {} that train", config.ranks,
+                                 ratio.rollout, ratio.train),
+                     fmt::format("use a multiple of {} ranks, another ratio, or schedule.rollout_ranks",
+                                 ratio.rollout + ratio.train)});
+    return;
+  }
+  if (roles.train_ranks < 1) {
+    found.push_back(
+        {{"ranks", "schedule.rollout_ranks"},
+         fmt::format("{} of {} ranks generate, and none is left to train", roles.rollout_ranks, config.ranks),
+         config.ranks > 1 ? fmt::format("use rollout_ranks of 1 to {}", config.ranks - 1)
+                          : std::string("use more ranks, or schedule: colocated")});
+    return;
+  }
+  if (roles.rollout_ranks % roles.rollout_expert_parallel != 0) {
+    found.push_back({{"rollout.expert_parallel", "schedule.rollout_ranks"},
+                     fmt::format("{} ranks that generate do not divide into groups of {}", roles.rollout_ranks,
+                                 roles.rollout_expert_parallel),
+                     fmt::format("use one of: {}", divisors(roles.rollout_ranks))});
+  }
+  const auto divide = [&](int ranks, const char* what, std::vector<std::string> keys) {
+    if (config.model.experts % ranks == 0) return;
+    found.push_back({std::move(keys),
+                     fmt::format("{} experts do not divide over the {} ranks {}", config.model.experts, ranks, what),
+                     fmt::format("use one of: {}", divisors(config.model.experts))});
+  };
+  divide(roles.train_ranks, "that train", {"model.experts", "ranks", "schedule.rollout_ranks"});
+  divide(roles.rollout_expert_parallel, "that share them to generate", {"model.experts", "rollout.expert_parallel"});
+}
+
+void check_rollout(const Config& config, Misfits& found) {
+  const std::int64_t longest = config.grpo.prompt_tokens + config.grpo.response_tokens_max;
+  const std::int64_t slot_bytes = longest * kv_bytes_per_token(config.model, sizeof(float));
+  if (config.rollout.kv_cache_bytes == 0 || config.rollout.kv_cache_bytes >= slot_bytes) return;
+  found.push_back({{"rollout.kv_cache_bytes", "grpo.prompt_tokens", "grpo.response_tokens_max"},
+                   fmt::format("the cache is to hold {} bytes, and one prompt with its longest answer takes {}",
+                               config.rollout.kv_cache_bytes, slot_bytes),
+                   fmt::format("use at least {}, or 0", slot_bytes)});
 }
 
 void check_layers(const ModelShape& model, Misfits& found) {
@@ -116,6 +168,8 @@ void check_execution(const Config& config, Misfits& found) {
 std::vector<Misfit> misfits(const Config& config, Purpose purpose) {
   Misfits found;
   check_experts(config, found);
+  check_roles(config, found);
+  check_rollout(config, found);
   check_layers(config.model, found);
   check_grpo(config.grpo, found);
   if (purpose == Purpose::run) check_execution(config, found);

@@ -1,50 +1,92 @@
-// The generating half of a step.
+// The generating half of a step: continuous batching of answers over a bounded cache of keys and values.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/phase_clock.hpp"
 #include "compute/backend.hpp"
 #include "config/config.hpp"
+#include "grpo/trajectory.hpp"
+#include "model/kv_cache.hpp"
 #include "model/policy.hpp"
 #include "transport/collectives.hpp"
 
 namespace mrb {
 
-// One answer and what is known of it.
-struct Trajectory {
-  int sequence = 0;  // among all answers of the step
-  int longest = 0;
-  std::vector<std::int32_t> prompt;
-  std::vector<std::int32_t> answer;  // with its end token, if it came to that
-  double reward = 0;
-  double advantage = 0;
-  std::vector<float> rollout_log_probs;    // by answer token, like the two below
-  std::vector<float> old_log_probs;        // of the policy before the update
-  std::vector<float> reference_log_probs;  // of the initial policy; empty when kl_coef is 0
-};
-
-struct PromptRange {
-  int first = 0;
-  int end = 0;
-};
-
-// Prompts in contiguous parts, as even as can be; some ranks get none when there are fewer prompts than ranks.
-PromptRange prompts_of_rank(int prompts, int rank, int ranks);
-
 struct RolloutParts {
   Policy& policy;
   ComputeBackend& compute;
-  Collectives& collectives;
   PhaseClock& phases;
-  int rank = 0;
-  int ranks = 1;
 };
 
-// Collective. Answers this rank's prompts: each prompt runs once, its samples share it; then all unfinished answers
-// grow by one token at a time until the end token or their longest length. Ranks that are done go on with no tokens
-// until all are. Phases: prefill, decode.
-std::vector<Trajectory> roll_out(const Config&, int step, RolloutParts);
+// How many answers of a rank the cache holds at once, when the rank is to generate `answers` of a step:
+// rollout.kv_cache_bytes over the bytes of the longest answer with its prompt, `answers` at most, 1 at least.
+int cache_slots(const Config&, int answers);
+
+// Answers wait in a queue until the cache has room for them, and leave it one by one as they end. The samples of a group
+// share their prompt: it is computed once while any of them is running.
+class RolloutEngine {
+ public:
+  RolloutEngine(const Config&, int slots, RolloutParts);
+
+  // Puts all samples of these prompts of the step at the end of the queue.
+  void submit(int step, PromptRange);
+
+  bool may_admit() const { return !queue_.empty() && !free_slots_.empty(); }
+  bool has_waiting() const { return !queue_.empty(); }
+  bool is_idle() const { return queue_.empty() && running_.empty(); }
+
+  // Collective over the ranks that share experts. Takes answers from the queue into the cache, as many as there is room
+  // for, and gives each its first token. `version` is that of the policy's weights. Phase: prefill.
+  void admit(int version);
+
+  // Collective. One more token for every answer that is running. Phase: decode.
+  void decode();
+
+  // The answers that have ended since the last call, in the order in which they ended, with their rewards.
+  std::vector<Trajectory> take_ended();
+
+  std::int64_t prefilled_tokens() const { return prefilled_tokens_; }  // of prompts, computed again or not
+
+ private:
+  struct Waiting {
+    int step = 0;
+    int sequence = 0;
+  };
+  using PromptKey = std::pair<int, int>;  // step, prompt
+  // A prompt whose samples are not all admitted yet.
+  struct OpenPrompt {
+    Tensor logits;  // [1][vocab] after its last token
+    int version = 0;
+    int unadmitted = 0;
+  };
+
+  Trajectory& at(int slot) { return trajectories_[static_cast<std::size_t>(slot)]; }
+  PromptKey prompt_of(const Trajectory& answer) const {
+    return {answer.step, answer.sequence / config_.grpo.group_size};
+  }
+  int slot_that_runs(const PromptKey&);
+  void prefill(const std::vector<int>& slots, int version);
+  void sample(const std::vector<int>& slots, const Tensor& logits);
+
+  const Config& config_;
+  RolloutParts parts_;
+  KvCache cache_;
+  std::vector<Trajectory> trajectories_;  // by slot
+  std::vector<int> free_slots_;           // the lowest last
+  std::vector<int> running_;
+  std::deque<Waiting> queue_;
+  std::map<PromptKey, OpenPrompt> open_;
+  std::vector<Trajectory> ended_;
+  std::int64_t prefilled_tokens_ = 0;
+};
+
+// Collective. Answers this rank's share of the step's prompts to their end, in the order of their sequences. Ranks that
+// are done go on with no tokens until all are. The cache gets its memory at the start and gives it back at the end.
+std::vector<Trajectory> roll_out(const Config&, int step, int version, Collectives&, int rank, int ranks, RolloutParts);
 
 }  // namespace mrb

@@ -1,58 +1,25 @@
-// One step of GRPO, synchronous and colocated: every rank generates, every rank trains.
+// One step of GRPO, colocated: every rank generates, every rank trains.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-
 #include "base/phase_clock.hpp"
-#include "cluster/bootstrap.hpp"
-#include "compute/backend.hpp"
-#include "config/config.hpp"
-#include "dispatch/dispatcher.hpp"
-#include "transport/channel.hpp"
+#include "grpo/learner.hpp"
+#include "transport/collectives.hpp"
 
 namespace mrb {
-
-// What one step did. Numbers are over all ranks and the same on each, but for `times`, which is this rank's.
-struct StepResult {
-  int step = 0;
-  double loss = 0;                   // the objective at the first optimiser step, before any update: comparable
-  double loss_mean = 0;              // over the step's optimiser steps
-  double reward_mean = 0;            // over the step's answers, 0 to 1
-  double kl_mean = 0;                // k3 against the initial policy, per token; 0 when kl_coef is 0
-  double clip_ratio = 0;             // share of trained tokens whose gradient the clipping stopped
-  double gradient_norm = 0;          // before clipping, at the last optimiser step
-  double log_prob_mean = 0;          // of the trained policy before the update, per response token: comparable
-  double log_prob_gap = 0;           // mean |log p of the rollout - log p of the trainer| over response tokens
-  std::int64_t prompt_tokens = 0;    // prefilled, once per group
-  std::int64_t response_tokens = 0;  // generated, end tokens included
-  std::int64_t trained_tokens = 0;   // response tokens times epochs
-  std::uint64_t token_checksum = 0;  // of all prompts and answers in order: equal for equal work
-  PhaseClock::StepTimes times;
-};
-
-struct TrainerParts {
-  Bootstrap& bootstrap;
-  Channel& channel;
-  ComputeBackend& compute;
-  Dispatcher& dispatcher;
-  PhaseClock& phases;
-};
 
 class Trainer {
  public:
   // Builds the policy from the seed. The parts must outlive the trainer.
-  Trainer(const Config&, TrainerParts);
-  ~Trainer();
+  Trainer(const Config&, LearnerParts);
 
-  // Collective. Phases: prefill, decode, reward, log_probs, reference_log_probs, advantages, forward, backward,
-  // gradient_reduction, optimizer, weight_sync, idle (waiting for the slowest rank at the step's end), each with
-  // ".dispatch" and ".combine" inside it where tokens move, and ".cast" inside those where rows change their type.
+  // Collective. Phases: mode_switch (the cache gets its memory), prefill, decode, reward, and those of Learner::learn().
   StepResult run_step(int step);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Config config_;
+  LearnerParts parts_;
+  Collectives collectives_;
+  Learner learner_;
 };
 
 }  // namespace mrb

@@ -31,13 +31,13 @@ void KvCache::set_length(int slot, int tokens) {
   lengths_[static_cast<std::size_t>(slot)] = tokens;
 }
 
-void KvCache::copy_slot(int from, int to) {
+void KvCache::copy_slot(int from, int to, int tokens) {
   for (int layer = 0; layer < layers_; ++layer) {
     const CacheSlot source = at(layer, from), target = at(layer, to);
-    std::copy_n(source.keys, source.tokens * kv_width_, target.keys);
-    std::copy_n(source.values, source.tokens * kv_width_, target.values);
+    std::copy_n(source.keys, std::int64_t{tokens} * kv_width_, target.keys);
+    std::copy_n(source.values, std::int64_t{tokens} * kv_width_, target.values);
   }
-  set_length(to, length(from));
+  set_length(to, tokens);
 }
 
 std::size_t KvCache::bytes() const {

@@ -22,8 +22,8 @@ class KvCache {
   // Throws Error(internal) beyond tokens_max: the next slot begins there.
   void set_length(int slot, int tokens);
 
-  // Makes `to` begin as `from` does: the samples of a group share their prompt.
-  void copy_slot(int from, int to);
+  // Makes `to` the first `tokens` tokens of `from`: the samples of a group share their prompt.
+  void copy_slot(int from, int to, int tokens);
 
   std::size_t bytes() const;
 

@@ -27,12 +27,11 @@ bool ends_in_residual(const std::string& name) {
 
 }  // namespace
 
-Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const ExpertPlacement& placement, int rank)
-    : first_expert_(placement.first_expert(rank)), local_experts_(placement.experts_per_rank()), layers_(shape.layers) {
-  std::int64_t count = 0;
+ParameterLayout lay_out_parameters(const ModelShape& shape, int local_experts) {
+  ParameterLayout layout;
   const auto tensor = [&](const std::string& name, std::int64_t rows, std::int64_t columns, bool is_expert = false) {
-    tensors_.push_back({name, count, rows, columns, is_expert});
-    count += rows * columns;
+    layout.tensors.push_back({name, layout.count, rows, columns, is_expert});
+    layout.count += rows * columns;
   };
   const std::int64_t hidden = shape.hidden;
   const std::int64_t q_width = std::int64_t{shape.heads} * shape.head_dim;
@@ -58,23 +57,31 @@ Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const E
   }
   tensor("final_norm", 1, hidden);
   if (!shape.tied_head) tensor("head", shape.vocab, hidden);
-  replicated_count_ = count;
+  layout.replicated_count = layout.count;
 
   for (int layer = shape.dense_layers; layer < shape.layers; ++layer) {
     const auto name = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    tensor(name("experts.gate_up"), std::int64_t{local_experts_} * 2 * shape.expert_ff, hidden, true);
-    tensor(name("experts.down"), std::int64_t{local_experts_} * hidden, shape.expert_ff, true);
+    tensor(name("experts.gate_up"), std::int64_t{local_experts} * 2 * shape.expert_ff, hidden, true);
+    tensor(name("experts.down"), std::int64_t{local_experts} * hidden, shape.expert_ff, true);
   }
-  weights_ = Tensor(compute, 1, count);
-  gradients_ = Tensor(compute, 1, count);
+  return layout;
+}
+
+Parameters::Parameters(ComputeBackend& compute, const ModelShape& shape, const ExpertPlacement& placement, int rank)
+    : layout_(lay_out_parameters(shape, placement.experts_per_rank())),
+      first_expert_(placement.first_expert(rank)),
+      local_experts_(placement.experts_per_rank()),
+      layers_(shape.layers),
+      weights_(compute, 1, layout_.count),
+      gradients_(compute, 1, layout_.count) {
   weights_.zero();
   gradients_.zero();
 }
 
 const ParameterTensor& Parameters::find(const std::string& name) const {
-  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
+  const auto found = std::find_if(layout_.tensors.begin(), layout_.tensors.end(),
                                   [&](const ParameterTensor& tensor) { return tensor.name == name; });
-  if (found == tensors_.end()) {
+  if (found == layout_.tensors.end()) {
     throw Error(ErrorKind::internal, fmt::format("this model has no weights called '{}'", name),
                 "report this with the command that shows it");
   }
@@ -98,7 +105,7 @@ std::span<float> Parameters::gradients() const {
 }
 
 void Parameters::draw(std::uint64_t seed) {
-  for (const ParameterTensor& tensor : tensors_) {
+  for (const ParameterTensor& tensor : layout_.tensors) {
     const Matrix weight = this->weight(tensor);
     if (tensor.name.ends_with("norm")) {
       std::fill_n(weight.data, weight.size(), 1.0f);

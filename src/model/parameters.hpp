@@ -22,6 +22,13 @@ struct ParameterTensor {
   bool is_expert = false;
 };
 
+// Where every tensor of one rank lies.
+struct ParameterLayout {
+  std::vector<ParameterTensor> tensors;
+  std::int64_t replicated_count = 0;  // elements; experts follow
+  std::int64_t count = 0;
+};
+
 //   embedding                    [vocab][hidden]
 //   layers.N.attention_norm      [1][hidden]
 //   layers.N.attention.qkv       [q_width + 2 kv_width][hidden]
@@ -36,11 +43,13 @@ struct ParameterTensor {
 //   head                         [vocab][hidden]                            unless tied
 //   layers.N.experts.gate_up     [local experts * 2 expert_ff][hidden]      MoE layers
 //   layers.N.experts.down        [local experts * hidden][expert_ff]
+ParameterLayout lay_out_parameters(const ModelShape&, int local_experts);
+
 class Parameters {
  public:
   Parameters(ComputeBackend&, const ModelShape&, const ExpertPlacement&, int rank);
 
-  const std::vector<ParameterTensor>& tensors() const { return tensors_; }
+  const std::vector<ParameterTensor>& tensors() const { return layout_.tensors; }
   const ParameterTensor& find(const std::string& name) const;
 
   Matrix weight(const ParameterTensor&) const;
@@ -49,15 +58,14 @@ class Parameters {
   // All of it, and its two parts.
   std::span<float> weights() const;
   std::span<float> gradients() const;
-  std::int64_t replicated_count() const { return replicated_count_; }  // elements; experts follow
+  std::int64_t replicated_count() const { return layout_.replicated_count; }  // elements; experts follow
 
   // Draws every tensor from (seed, tensor name, global expert): normal with deviation 0.02, the outputs of attention
   // and of experts divided by sqrt(2 layers) as in GPT-2; norms are 1.
   void draw(std::uint64_t seed);
 
  private:
-  std::vector<ParameterTensor> tensors_;
-  std::int64_t replicated_count_ = 0;
+  ParameterLayout layout_;
   int first_expert_ = 0;
   int local_experts_ = 1;
   int layers_ = 1;

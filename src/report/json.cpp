@@ -22,6 +22,10 @@ Json step_json(const StepSample& step) {
   for (const auto& [name, phase] : step.phases) {
     phases[name] = {{"ns_max", phase.ns_max}, {"ns_min", phase.ns_min}, {"ns_sum", phase.ns_sum}};
   }
+  Json roles = Json::object();
+  for (const auto& [name, role] : step.roles) {
+    roles[name] = {{"ranks", role.ranks}, {"wall_ns", role.wall_ns}, {"idle_ns", role.idle_ns}};
+  }
   return {{"step", step.step},
           {"warmup", step.warmup},
           {"wall_ns", step.wall_ns},
@@ -38,6 +42,12 @@ Json step_json(const StepSample& step) {
           {"dispatch_logical_bytes", step.dispatch_logical_bytes},
           {"dispatch_wire_bytes", step.dispatch_wire_bytes},
           {"dispatch_wire_bytes_between_nodes", step.dispatch_wire_bytes_between_nodes},
+          {"age_mean", step.age_mean},
+          {"age_max", step.age_max},
+          {"full_ratio", step.full_ratio},
+          {"answer_bytes", step.answer_bytes},
+          {"weight_bytes", step.weight_bytes},
+          {"roles", roles},
           {"phases", phases}};
 }
 
@@ -76,6 +86,7 @@ Json result_cell(const std::vector<Result>& results, const Result& result) {
   const Result* baseline = find_baseline(results, result);
   const auto if_compared = [&](const Json& value) { return baseline != nullptr ? value : Json(nullptr); };
   cell["correctness"] = {{"same_work", if_compared(result.same_work)},
+                         {"same_lag", if_compared(result.same_lag)},
                          {"same_tokens", if_compared(result.same_tokens)},
                          {"difference_max", if_compared(number(result.loss_difference_max))},
                          {"tolerance", work_tolerance(result.experiment.config)}};

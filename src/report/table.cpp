@@ -128,7 +128,10 @@ std::string variant_row(const RunRecord& record, const Result& result, std::size
                      is_compared           ? verdict_text(result.against_baseline.verdict)
                      : baseline == nullptr ? "baseline has none"
                                            : "baseline",
-                     is_compared ? "same" : "-", result.source, carried_by(result));
+                     !is_compared      ? "-"
+                     : result.same_lag ? "same"
+                                       : "lag",
+                     result.source, carried_by(result));
 }
 
 std::string variant_rows(const RunInfo& info, const RunRecord& record) {
@@ -142,6 +145,46 @@ std::string variant_rows(const RunInfo& info, const RunRecord& record) {
                     "# tokens/s: prompt and response tokens of {} over the wall time of the counted steps, "
                     "median launch; to the baseline: mean ratio over blocks\n",
                     counted(info.ranks.size(), "rank"));
+}
+
+// How long the ranks of each role did nothing but wait, how old their answers' weights were, and what went between them.
+std::string role_lines(const Result& result) {
+  std::map<std::string, RoleSample> roles;
+  double age = 0, full = 0, answers = 0, weights = 0;
+  int age_max = 0, steps = 0;
+  for (const LaunchSample& launch : result.launches) {
+    for (const StepSample& step : launch.steps) {
+      if (step.warmup) continue;
+      for (const auto& [name, role] : step.roles) {
+        RoleSample& sum = roles[name];
+        sum.ranks = role.ranks;
+        sum.wall_ns += role.wall_ns;
+        sum.idle_ns += role.idle_ns;
+      }
+      age += step.age_mean;
+      age_max = std::max(age_max, step.age_max);
+      full += step.full_ratio;
+      answers += static_cast<double>(step.answer_bytes);
+      weights += static_cast<double>(step.weight_bytes);
+      ++steps;
+    }
+  }
+  std::string text;
+  for (const auto& [name, role] : roles) {
+    text += fmt::format(
+        "{}{} of {} idle {:.1f}% of their wall time", text.empty() ? "# " : "; ", name,
+        counted(static_cast<std::size_t>(role.ranks), "rank"),
+        role.wall_ns > 0 ? 100.0 * static_cast<double>(role.idle_ns) / static_cast<double>(role.wall_ns) : 0);
+  }
+  const double count = std::max(1, steps);
+  text +=
+      fmt::format("\n# answers: {:.1f}% as long as they could get; weights behind them {:.2f} updates old, {} at most",
+                  100 * full / count, age / count, age_max);
+  if (roles.size() > 1) {
+    const auto bytes = [&](double sum) { return bytes_text(static_cast<std::uint64_t>(sum / count)); };
+    text += fmt::format("\n# between the sides, a step: {} of answers, {} of weights", bytes(answers), bytes(weights));
+  }
+  return text + "\n";
 }
 
 std::string phase_rows(const Result& result) {
@@ -160,6 +203,7 @@ std::string phase_rows(const Result& result) {
       "# dispatch and combine of a step, all ranks: {} logical (from the routing), {} wire (as handed to "
       "the transport), NIC: not counted here\n",
       bytes(means.logical_bytes), bytes(means.wire_bytes));
+  text += role_lines(result);
   return text +
          (means.marked == 0
               ? fmt::format("# phases and idle add up to the wall time within {:.0f}% on every rank, in all {}\n",
@@ -170,23 +214,36 @@ std::string phase_rows(const Result& result) {
 }
 
 std::string work_line(const RunRecord& record) {
-  int same = 0, variants = 0, same_tokens = 0;
+  int same = 0, variants = 0, same_tokens = 0, other_lag = 0;
   double difference = 0;
   for (const Result& result : record.results) {
     if (find_baseline(record.results, result) == nullptr || result.status != ResultStatus::done) continue;
+    if (!result.same_lag) {
+      ++other_lag;
+      continue;
+    }
     ++variants;
     same += result.same_work ? 1 : 0;
     same_tokens += result.same_tokens ? 1 : 0;
     difference = std::max(difference, result.loss_difference_max);
   }
   if (variants == 0) return "#\n# work equivalence: no baseline to compare with\n";
-  return fmt::format(
-      "#\n# work equivalence: {} of {} variants have the baseline's losses step by step, within {} relative "
-      "(largest "
-      "difference {:.1e}); {} of {} its very tokens\n",
-      same, variants,
-      distinct(record, [](const Config& c) { return fmt::format("{:.0e} in {}", work_tolerance(c), c.compute.dtype); }),
-      difference, same_tokens, variants);
+  const std::string lag =
+      other_lag == 0
+          ? ""
+          : fmt::format(
+                "# lag: {} {} on answers of older weights: the prompts are the baseline's, the losses "
+                "are not, and are not compared\n",
+                counted(static_cast<std::size_t>(other_lag), "variant"), other_lag == 1 ? "trains" : "train");
+  return lag +
+         fmt::format(
+             "#\n# work equivalence: {} of {} variants have the baseline's losses step by step, within {} relative "
+             "(largest "
+             "difference {:.1e}); {} of {} its very tokens\n",
+             same, variants,
+             distinct(record,
+                      [](const Config& c) { return fmt::format("{:.0e} in {}", work_tolerance(c), c.compute.dtype); }),
+             difference, same_tokens, variants);
 }
 
 std::string choice_lines(const RunRecord& record) {

@@ -70,7 +70,17 @@ std::size_t Channel::pieces(std::size_t bytes) const {
   return (bytes + length - 1) / length;
 }
 
+void Channel::poll_together(Channel& other) {
+  others_.push_back(&other);
+  other.others_.push_back(this);
+}
+
 void Channel::poll() {
+  poll_own();
+  for (Channel* other : others_) other->poll_own();
+}
+
+void Channel::poll_own() {
   arrived_.clear();
   transport_.poll(arrived_);
   for (const std::uint32_t immediate : arrived_) ++arrivals_[immediate];
@@ -139,6 +149,22 @@ void Channel::wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::st
   for (int p = 0; p < size_; ++p) {
     if (expected(p) > 0) arrivals_.erase(immediate_of(tag, p));
   }
+}
+
+bool Channel::try_take_puts(Tag tag, std::span<const std::size_t> puts_from) {
+  poll();
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::size_t expected = peer == rank_ ? 0 : puts_from[static_cast<std::size_t>(peer)];
+    const auto found = arrivals_.find(immediate_of(tag, peer));
+    if ((found == arrivals_.end() ? 0 : found->second) < expected) return false;
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto found = arrivals_.find(immediate_of(tag, peer));
+    if (peer == rank_ || found == arrivals_.end()) continue;
+    found->second -= puts_from[static_cast<std::size_t>(peer)];
+    if (found->second == 0) arrivals_.erase(found);
+  }
+  return true;
 }
 
 void Channel::wait_sent(std::string_view operation) {

@@ -56,6 +56,13 @@ class Channel {
   void wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::string_view operation);
   std::size_t pieces(std::size_t bytes) const;
 
+  // The same without waiting: true, and done with, once they have all arrived. Polls.
+  bool try_take_puts(Tag tag, std::span<const std::size_t> puts_from);
+
+  // Whenever this channel polls, the other polls too, and the other way round: a rank that takes part in two exchanges
+  // waits in one, and its peers in the other must not wait for it. Both must then live as long as either is used.
+  void poll_together(Channel& other);
+
   // Waits until all own puts have left their source memory.
   void wait_sent(std::string_view operation);
 
@@ -69,6 +76,7 @@ class Channel {
 
  private:
   void poll();
+  void poll_own();
   std::string state(Tag) const;  // a line for errors: what this rank knows beside what it waits for
   // All pieces of a put of `bytes` are this long, but the last. With several rails a long put has a piece for each.
   // Depends on nothing but what all ranks agree on, so both ends count the same pieces.
@@ -85,6 +93,7 @@ class Channel {
   std::vector<std::uint32_t> arrived_;                       // scratch of poll()
   std::unordered_map<std::uint32_t, std::size_t> arrivals_;  // immediate -> puts not yet waited for
   Traffic traffic_;
+  std::vector<Channel*> others_;  // that poll together with this one
 };
 
 }  // namespace mrb

@@ -9,7 +9,7 @@ namespace mrb {
 namespace {
 
 // all_reduce_max needs one of these per rank; they lie before everything else.
-constexpr std::size_t kMaxSlotBytes = sizeof(std::int64_t);
+constexpr std::size_t kMaxSlotBytes = Collectives::kMaxValues * sizeof(std::int64_t);
 
 }  // namespace
 
@@ -104,28 +104,36 @@ void Collectives::all_reduce_sum(std::span<double> values) {
 }
 
 std::int64_t Collectives::all_reduce_max(std::int64_t value) {
+  all_reduce_max(std::span(&value, 1));
+  return value;
+}
+
+void Collectives::all_reduce_max(std::span<std::int64_t> values) {
   const auto ranks = static_cast<std::size_t>(channel_.size());
-  if (ranks == 1) return value;
+  if (ranks == 1) return;
   const auto me = static_cast<std::size_t>(channel_.rank());
   const Tag tag = channel_.next_tag();
   // Two sets of slots in turn: a peer that is already in the next exchange must not overwrite what this rank
   // is about to read.
   max_parity_ ^= 1;
   const std::size_t slots = max_parity_ * ranks;
-  std::memcpy(send_.data(), &value, sizeof value);
+  std::memcpy(send_.data(), values.data(), values.size_bytes());
   for (std::size_t step = 1; step < ranks; ++step) {
     channel_.put(static_cast<int>((me + step) % ranks), {send_region_, 0},
-                 {receive_region_, (slots + me) * kMaxSlotBytes}, kMaxSlotBytes, tag, "all_reduce_max");
+                 {receive_region_, (slots + me) * kMaxSlotBytes}, values.size_bytes(), tag, "all_reduce_max");
   }
-  channel_.wait_arrivals(tag, std::vector<std::size_t>(ranks, kMaxSlotBytes), "all_reduce_max");
+  channel_.wait_arrivals(tag, std::vector<std::size_t>(ranks, values.size_bytes()), "all_reduce_max");
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (rank == me) continue;
-    std::int64_t theirs;
-    std::memcpy(&theirs, receive_.data() + (slots + rank) * kMaxSlotBytes, sizeof theirs);
-    value = std::max(value, theirs);
+    const std::byte* theirs = receive_.data() + (slots + rank) * kMaxSlotBytes;
+    for (std::int64_t& value : values) {
+      std::int64_t other;
+      std::memcpy(&other, theirs, sizeof other);
+      value = std::max(value, other);
+      theirs += sizeof other;
+    }
   }
   channel_.wait_sent("all_reduce_max");
-  return value;
 }
 
 }  // namespace mrb

@@ -24,7 +24,9 @@ class Collectives {
   void all_reduce_sum(std::span<float> values);
   void all_reduce_sum(std::span<double> values);
 
-  // The largest of all ranks' values.
+  // The largest of all ranks' values, each for itself; kMaxValues at most.
+  static constexpr std::size_t kMaxValues = 8;
+  void all_reduce_max(std::span<std::int64_t> values);
   std::int64_t all_reduce_max(std::int64_t value);
 
  private:

@@ -103,6 +103,7 @@ class MpiTransport final : public Transport {
   };
 
   MPI_Request send(const void* bytes, std::size_t count, int peer, MessageTag tag);
+  void open_communicator();
   void post_receive(std::size_t slot);
   void take_header(const Message& message, int sender, std::vector<std::uint32_t>& arrived);
   bool let_go();
@@ -129,9 +130,7 @@ MpiTransport::MpiTransport(Bootstrap& bootstrap) : bootstrap_(bootstrap) {
     throw Error(ErrorKind::config, "transport 'mpi' needs ranks that were started by mpirun",
                 "start with --ranks N or under mpirun, or use transport: loopback");
   }
-  MPI_Request request = MPI_REQUEST_NULL;
-  mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
-  mpi_wait(request, kStartTimeout_s, "MPI_Comm_idup");
+  open_communicator();
   mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   capabilities_ = {
       .name = "mpi", .provider = carriers(), .loaded_library = mpi_library_name(), .put_bytes_max = kPutBytesMax};
@@ -148,6 +147,30 @@ MpiTransport::~MpiTransport() {
     return;
   }
   MPI_Comm_free(&ranks_);
+}
+
+// All ranks of MPI, or those of the bootstrap when it is a part of them.
+void MpiTransport::open_communicator() {
+  int mine = 0, all = 0;
+  mpi_call(MPI_Comm_rank(MPI_COMM_WORLD, &mine), "MPI_Comm_rank");
+  mpi_call(MPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
+  std::vector<int> members;
+  for (const auto& theirs : bootstrap_.all_gather(std::as_bytes(std::span(&mine, 1)))) {
+    std::memcpy(&members.emplace_back(), theirs.data(), sizeof mine);
+  }
+  if (static_cast<int>(members.size()) == all) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
+    mpi_wait(request, kStartTimeout_s, "MPI_Comm_idup");
+    return;
+  }
+  MPI_Group world = MPI_GROUP_NULL, part = MPI_GROUP_NULL;
+  mpi_call(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  mpi_call(MPI_Group_incl(world, static_cast<int>(members.size()), members.data(), &part), "MPI_Group_incl");
+  // It has no deadline, and needs none: all members have just been heard of.
+  mpi_call(MPI_Comm_create_group(MPI_COMM_WORLD, part, 0, &ranks_), "MPI_Comm_create_group");
+  MPI_Group_free(&part);
+  MPI_Group_free(&world);
 }
 
 // Ends all requests. False when some do not end; a rank that is failing anyhow does not wait for them.

@@ -56,7 +56,7 @@ TEST_CASE("four ranks get the curve of one, with every dispatcher over every tra
         const auto tokens = make_dispatcher(line.name, channel, test::options_for_training(config, bootstrap.size()));
         const SteadyClock clock;
         PhaseClock phases(clock);
-        Trainer trainer(config, {bootstrap, channel, *compute, *tokens, phases});
+        Trainer trainer(config, {channel, *compute, *tokens, phases});
         for (const StepResult& step : expected) {
           const StepResult mine = trainer.run_step(step.step);
           check_close(mine.loss, step.loss, step.step, "the loss");

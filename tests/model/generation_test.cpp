@@ -90,7 +90,7 @@ TEST_CASE("a copied slot goes on as the original does, and both go their own way
   const auto prompts = draw_sequences(9, solo.policy.shape().vocab, {5, 2});
   KvCache cache(*solo.rank.compute, solo.policy.shape(), 3, 16);
   solo.policy.prefill(pack(prompts), std::vector<int>{0, 1}, cache);
-  cache.copy_slot(0, 2);
+  cache.copy_slot(0, 2, cache.length(0));
   CHECK(cache.length(2) == 5);
 
   solo.policy.decode(std::vector<std::int32_t>{3, 4}, std::vector<int>{2, 0}, cache);

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,11 +23,16 @@ struct ThreadedWorld {
 
   std::barrier<> meeting;
   std::vector<std::vector<std::byte>> gathered;
+  std::mutex mutex;
+  std::map<std::pair<int, int>, std::shared_ptr<ThreadedWorld>> parts;  // by number of the split and color
 };
 
 class ThreadedBootstrap final : public Bootstrap {
  public:
   ThreadedBootstrap(ThreadedWorld& world, int rank) : world_(world), rank_(rank) {}
+  ThreadedBootstrap(std::shared_ptr<ThreadedWorld> part, int rank) : ThreadedBootstrap(*part, rank) {
+    part_ = std::move(part);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(world_.gathered.size()); }
@@ -45,12 +53,29 @@ class ThreadedBootstrap final : public Bootstrap {
   }
 
   void barrier() override { world_.meeting.arrive_and_wait(); }
+
+  std::unique_ptr<Bootstrap> split(int color) override {
+    const auto colors = all_gather(std::as_bytes(std::span(&color, 1)));
+    int size = 0, rank = 0;
+    for (int other = 0; other < this->size(); ++other) {
+      if (*reinterpret_cast<const int*>(colors[static_cast<std::size_t>(other)].data()) != color) continue;
+      rank += other < rank_ ? 1 : 0;
+      ++size;
+    }
+    const std::lock_guard lock(world_.mutex);
+    auto& part = world_.parts[{splits_++, color}];
+    if (!part) part = std::make_shared<ThreadedWorld>(size);
+    return std::make_unique<ThreadedBootstrap>(part, rank);
+  }
+
   std::vector<std::string> last_words(const std::string& mine) override { return {mine}; }
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
 
  private:
   ThreadedWorld& world_;
   int rank_;
+  int splits_ = 0;
+  std::shared_ptr<ThreadedWorld> part_;  // when it is one: its members keep it
 };
 
 // Runs `rank_main` on `size` threads. Assertions of Catch2 are not safe in threads: collect results there, check

@@ -33,7 +33,7 @@ inline std::vector<std::vector<StepResult>> train(const Config& config, int rank
     const auto compute = make_compute("cpu", {config.compute.dtype, 1});
     const auto tokens = make_dispatcher(dispatcher, channel, options_for_training(config, ranks));
     PhaseClock phases(clock);
-    Trainer trainer(config, {bootstrap, channel, *compute, *tokens, phases});
+    Trainer trainer(config, {channel, *compute, *tokens, phases});
     for (int step = 0; step < steps; ++step) {
       results[static_cast<std::size_t>(bootstrap.rank())].push_back(trainer.run_step(step));
     }
