@@ -166,7 +166,7 @@ class RankDedup final : public Dispatcher {
     exchange_.back().from_wire(
         route.token_count,
         [&](std::int64_t token, std::vector<const std::byte*>& parts) {  // in ascending rank
-          for (const Part& part : route.mine.parts_of(token)) {
+          for (const Part& part : route.mine.parts.of(token)) {
             parts.push_back(blocks[static_cast<std::size_t>(part.rank)].rows +
                             static_cast<std::size_t>(part.row) * row_bytes);
           }
