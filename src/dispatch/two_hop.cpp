@@ -13,16 +13,35 @@
 
 namespace mrb {
 
+namespace {
+
+// The hops share their buffers. The second receives more, and either may send more: what stays on its rank is not sent.
+BlockRows expected_blocks(const DispatcherOptions& options) {
+  const ExpertPlacement& placement = options.placement;
+  const auto tokens = static_cast<double>(options.tokens_max);
+  const auto hop = [&](int groups, int peers) {
+    return even_blocks(tokens * expected_groups(options, groups), tokens * options.top_k, peers);
+  };
+  const BlockRows first = hop(placement.node_count(), placement.node_count());
+  BlockRows blocks = hop(placement.rank_count, placement.node_size());
+  if (first.rows_sent > blocks.rows_sent) {
+    blocks.rows_sent = first.rows_sent;
+    blocks.copies_sent = first.copies_sent;
+  }
+  return blocks;
+}
+
+}  // namespace
+
 DispatcherCapabilities two_hop_capabilities(const DispatcherOptions& options) {
-  const double tokens = static_cast<double>(options.tokens_max);
-  const double rows = tokens * expected_groups(options, options.placement.rank_count);  // of hop 2, which has the more
+  const BlockRows blocks = expected_blocks(options);
   return {.name = "two_hop",
           .pattern = "one row per (token, node), then one per rank inside the node",
           .published = "DeepEP internode and v2 hybrid, UCCL-EP high-throughput, Hybrid-EP and NCCL-EP HT, MoRI V1",
           .tree = ReductionTree::by_node,
           .top_k_max = options.placement.expert_count,
-          .buffer_bytes = block_buffer_bytes(options, rows, tokens * options.top_k),
-          .buffer_formula = block_buffer_formula("tokens x distinct ranks of a token", rows)};
+          .buffer_bytes = block_buffer_bytes(options, blocks),
+          .buffer_formula = block_buffer_formula("tokens x distinct ranks of a token", blocks)};
 }
 
 namespace {
@@ -64,8 +83,8 @@ class TwoHop final : public Dispatcher {
     counts.describe(*route, me_);
     route->copies = counts.by_pair();
     const TwoHops hops = plan_two_hops(all, placement_);
+    route->hop2 = exchange_.plan(hops.in_node.rows, hops.in_node.copies);  // first, as it receives more
     route->hop1 = exchange_.plan(hops.to_node.rows, hops.to_node.copies);
-    route->hop2 = exchange_.plan(hops.in_node.rows, hops.in_node.copies);
     tell_forwarders(*route);
     tell_experts(counts, *route);
     return route;
