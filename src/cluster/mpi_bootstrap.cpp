@@ -1,8 +1,10 @@
 // The ranks that mpirun started. Only small and rare messages go this way.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -18,6 +20,8 @@
 namespace mrb {
 
 namespace {
+
+volatile std::sig_atomic_t code_after_abort = 0;
 
 class Mpi final : public Bootstrap {
  public:
@@ -124,8 +128,13 @@ class Mpi final : public Bootstrap {
     return words;
   }
 
+  // MPI_Abort itself may wait for a host that is gone.
   [[noreturn]] void abort(int exit_code) override {
+    constexpr unsigned kAbort_s = 5;
     std::fflush(nullptr);
+    code_after_abort = exit_code;
+    std::signal(SIGALRM, [](int) { ::_exit(code_after_abort); });
+    ::alarm(kAbort_s);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     std::_Exit(exit_code);
   }
