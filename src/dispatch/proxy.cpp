@@ -286,13 +286,12 @@ class Proxy final : public Dispatcher {
     count_logical([&](int peer) { return route.counted.copies.at(peer, me_); }, back_);
     const Hop& hop = by_node() ? route.counted.forwarded : route.counted.sent;
     blocks_.begin(by_node() ? kCombineInNode : kCombine, sizes_back(hop));
-    for (int target = 0; target < placement_.rank_count; ++target) {
-      fan_in(route.received[static_cast<std::size_t>(target)], from, back_, blocks_.to(target));
-    }
-    worker_.start([this, &route] {
-      blocks_.exchange();
-      if (by_node()) hand_back_sums(route);
-    });
+    fill_and_start(
+        [&](int target) { fan_in(route.received[static_cast<std::size_t>(target)], from, back_, blocks_.to(target)); },
+        [this, &route] {
+          blocks_.exchange();
+          if (by_node()) hand_back_sums(route);
+        });
   }
 
   void combine_wait(Route& any_route, TokenSide to) override {
@@ -342,23 +341,15 @@ class Proxy final : public Dispatcher {
     }
     has_counts_ = has_failed_ = is_packed_ = false;
     worker_.start([this, &route] { run_fresh(route); });
-    try {
-      for (int peer = 0; peer < placement_.rank_count; ++peer) {
-        std::byte* const records_to =
-            peer == me_ ? memory_.received_data() + own_offset() : memory_.send_data() + offset_to(peer, 0);
-        pack_records(route.mine.sent[static_cast<std::size_t>(peer)], tokens, from, records_to);
-      }
-    } catch (...) {
-      has_failed_ = true;
-      finish_packing();
-      throw;
-    }
-    finish_packing();
-  }
-
-  void finish_packing() {
+    const auto pack_for = [&](int peer, std::byte* record) {
+      pack_records(route.mine.sent[static_cast<std::size_t>(peer)], tokens, from, record);
+    };
+    std::byte* const own_records = memory_.received_data() + own_offset();
+    if (by_node()) pack_for(me_, own_records);  // the worker hands them on
+    for_each_peer([&](int peer) { pack_for(peer, memory_.send_data() + offset_to(peer, 0)); });
     is_packed_ = true;
     is_packed_.notify_all();
+    if (!by_node()) pack_for(me_, own_records);
   }
 
   // On the worker's thread.
@@ -366,7 +357,6 @@ class Proxy final : public Dispatcher {
     try {
       for_each_peer([&](int peer) { memory_.put_header(peer); });
       is_packed_.wait(false);
-      if (has_failed_) return;  // the owner says why
       for_each_peer([&](int peer) {
         const std::int64_t rows = std::min(prefix_rows_, rows_to(route, peer));
         memory_.put_data(peer, offset_to(peer, 0), prefix_offset(me_), static_cast<std::size_t>(rows) * record_.bytes);
@@ -456,31 +446,20 @@ class Proxy final : public Dispatcher {
   void take_records(int source, ProxyRoute& route, RowSide to) {
     Fan& fan = route.received[static_cast<std::size_t>(source)];
     const auto ranks = static_cast<std::size_t>(placement_.rank_count);
-    const std::int64_t rows = counted_.sent.rows.at(source, me_);
-    auto* const to_rows = static_cast<T*>(to.rows);
-    {
-      const CastPhase cast = forth_.cast_phase();
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const std::byte* const record = record_at(memory_.received_data(), source, row);
-        const auto experts = experts_in(record);
-        const std::size_t first = fan.place_of_copy.size();
-        for (const std::uint32_t expert : experts) {
-          fan.place_of_copy.push_back(next_row_[expert * ranks + static_cast<std::size_t>(source)]++);
-        }
-        fan.copies_of_row.push_back(static_cast<std::uint32_t>(experts.size()));
-        forth_.codec().decode(record, to_rows + fan.place_of_copy[first] * forth_.hidden());
+    std::vector<const std::byte*> records;
+    for (std::int64_t row = 0; row < counted_.sent.rows.at(source, me_); ++row) {
+      const std::byte* const record = records.emplace_back(record_at(memory_.received_data(), source, row));
+      const auto experts = experts_in(record);
+      fan.copies_of_row.push_back(static_cast<std::uint32_t>(experts.size()));
+      const auto* value = reinterpret_cast<const T*>(record + record_.values_offset);
+      for (const std::uint32_t expert : experts) {
+        const std::int64_t place = next_row_[expert * ranks + static_cast<std::size_t>(source)]++;
+        fan.place_of_copy.push_back(place);
+        if (values_ == Values::sent) static_cast<T*>(to.row_values)[place] = *value++;
       }
     }
-    const std::int64_t* place = fan.place_of_copy.data();
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::byte* const record = record_at(memory_.received_data(), source, row);
-      const auto* values = reinterpret_cast<const T*>(record + record_.values_offset);
-      const T* const first = to_rows + *place * forth_.hidden();
-      for (std::uint32_t i = 0; i < fan.copies_of_row[static_cast<std::size_t>(row)]; ++i, ++place) {
-        if (i > 0) std::copy_n(first, forth_.hidden(), to_rows + *place * forth_.hidden());
-        if (values_ == Values::sent) static_cast<T*>(to.row_values)[*place] = values[i];
-      }
-    }
+    fan_out_rows<T>(
+        fan, [&](std::size_t row) { return records[row]; }, forth_, static_cast<T*>(to.rows));
   }
 
   static std::int64_t rows_to(const ProxyRoute& route, int peer) {
@@ -519,13 +498,14 @@ class Proxy final : public Dispatcher {
 
   void send_blocks(ProxyRoute& route, const std::byte* tokens, TokenSide from) {
     blocks_.begin(kDispatch, sizes_forth(route.counted.sent));
-    for (int target = 0; target < placement_.rank_count; ++target) {
-      pack_rows(route.mine.sent[static_cast<std::size_t>(target)], tokens, from, blocks_.to(target));
-    }
-    worker_.start([this, &route] {
-      blocks_.exchange();
-      if (by_node()) forward_blocks(route);
-    });
+    fill_and_start(
+        [&](int target) {
+          pack_rows(route.mine.sent[static_cast<std::size_t>(target)], tokens, from, blocks_.to(target));
+        },
+        [this, &route] {
+          blocks_.exchange();
+          if (by_node()) forward_blocks(route);
+        });
   }
 
   void pack_rows(const SentRows& sent, const std::byte* tokens, TokenSide from, RowBlock<std::byte, T> block) {
@@ -603,6 +583,15 @@ class Proxy final : public Dispatcher {
   template <class Visit>
   void for_each_peer(const Visit& visit) const {
     for (int step = 1; step < placement_.rank_count; ++step) visit((me_ + step) % placement_.rank_count);
+  }
+
+  // The block that stays here is filled while the others travel, unless the worker reads it too.
+  template <class Fill>
+  void fill_and_start(const Fill& fill, std::function<void()> job) {
+    if (by_node()) fill(me_);
+    for_each_peer(fill);
+    worker_.start(std::move(job));
+    if (!by_node()) fill(me_);
   }
 
   // This rank's copies for the experts of another.
