@@ -23,12 +23,10 @@ struct BlockSizes {
   bool has_entries = false;
 };
 
-// Most bytes of so many blocks on one rank, which have so many rows and copies together.
-inline std::size_t block_bytes_max(std::size_t blocks, std::size_t rows, std::size_t row_bytes, std::size_t copies,
-                                   std::size_t value_bytes) {
-  const std::int64_t entries = entries_of(static_cast<std::int64_t>(rows), static_cast<std::int64_t>(copies));
-  return rows * row_bytes + copies * value_bytes + static_cast<std::size_t>(entries) * sizeof(std::uint32_t) +
-         blocks * AlignedBuffer::kAlignment;
+// Bytes of one row with so many copies, with all values and entries.
+inline std::size_t block_row_bytes(std::size_t row_bytes, std::size_t copies, std::size_t value_bytes) {
+  return row_bytes + copies * value_bytes +
+         static_cast<std::size_t>(entries_of(1, static_cast<std::int64_t>(copies))) * sizeof(std::uint32_t);
 }
 
 // T is float or double. begin(), the filling, exchange() and the reading come in this order, from one thread at a time.

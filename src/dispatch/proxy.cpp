@@ -107,7 +107,7 @@ RowBytes row_bytes_max(const DispatcherOptions& options) {
   const std::size_t copies = copies_of_row_max(options, options.placement.experts_per_rank());
   return {.record = std::max(record_layout(options, options.dispatch_wire, Values::sent).bytes,
                              record_layout(options, options.combine_wire, Values::sent).bytes),
-          .forwarded = block_bytes_max(0, 1, row, copies, value_bytes(options))};
+          .forwarded = block_row_bytes(row, copies, value_bytes(options))};
 }
 
 // What a rank tells all others: copies by expert, then rows by target.
@@ -120,7 +120,8 @@ std::size_t counts_of_rank(const DispatcherOptions& options) {
 OneSided::Sizes sizes_of(const DispatcherOptions& options) {
   const RowsMax rows = rows_max(options);
   const RowBytes bytes = row_bytes_max(options);
-  const std::size_t lines = static_cast<std::size_t>(options.placement.rank_count) * AlignedBuffer::kAlignment;
+  // What fills up each block, and the rows in it.
+  const std::size_t lines = static_cast<std::size_t>(options.placement.rank_count) * 2 * AlignedBuffer::kAlignment;
   const std::size_t records_in = rows.senders * static_cast<std::size_t>(options.prefix_rows) + rows.in;
   return {.header_bytes = counts_of_rank(options) * sizeof(std::uint32_t),
           .receive_bytes = std::max(records_in * bytes.record, rows.forwarded_in * bytes.forwarded) + lines,
