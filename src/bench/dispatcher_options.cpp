@@ -42,8 +42,9 @@ DispatcherOptions dispatcher_options(const Config& config, int ranks_per_node) {
       .dispatch_wire = parse_wire_type(dispatcher.dispatch_dtype),
       .combine_wire = parse_wire_type(dispatcher.combine_dtype),
       .tokens_max = dispatcher.tokens_max > 0 ? dispatcher.tokens_max : tokens_per_call_max(config),
-      .dedup = dispatcher.dedup == "none" ? Dedup::none : Dedup::rank,
       .prefix_rows = dispatcher.prefix_rows};
+  if (dispatcher.dedup == "none") options.dedup = Dedup::none;
+  if (dispatcher.dedup == "node") options.dedup = Dedup::node;
   if (dispatcher.batching == "token") options.batching = Batching::token;
   if (dispatcher.batching == "rank") options.batching = Batching::rank;
   return options;

@@ -57,6 +57,7 @@ void end_all(Bootstrap& bootstrap, const std::string& text, ErrorKind kind) {
     if (kind == ErrorKind::timeout) words = dump_of(bootstrap.last_words(words));
   }
   print_error(words);
+  if (bootstrap.size() > 1) std::fputs(end_notice(bootstrap.rank(), static_cast<int>(kind)).c_str(), stderr);
   std::fflush(stderr);
   bootstrap.abort(static_cast<int>(kind));
 }

@@ -1,8 +1,10 @@
 // The ranks that mpirun started. Only small and rare messages go this way.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -18,6 +20,8 @@
 namespace mrb {
 
 namespace {
+
+volatile std::sig_atomic_t code_after_abort = 0;
 
 class Mpi final : public Bootstrap {
  public:
@@ -38,7 +42,7 @@ class Mpi final : public Bootstrap {
     mpi_call(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     MPI_Request request = MPI_REQUEST_NULL;
     mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
-    wait(request, "MPI_Comm_idup");
+    mpi_wait(request, timeout_s_, "MPI_Comm_idup");  // nobody can be heard on it before
     look_at_ranks();
   }
 
@@ -137,8 +141,13 @@ class Mpi final : public Bootstrap {
     return words;
   }
 
+  // MPI_Abort itself may wait for a host that is gone.
   [[noreturn]] void abort(int exit_code) override {
+    constexpr unsigned kAbort_s = 5;
     std::fflush(nullptr);
+    code_after_abort = exit_code;
+    std::signal(SIGALRM, [](int) { ::_exit(code_after_abort); });
+    ::alarm(kAbort_s);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     std::_Exit(exit_code);
   }

@@ -64,7 +64,7 @@ struct DispatcherConfig {
   std::string combine_dtype = "f32";   // of rows on their way back
   int tokens_max = 0;                  // low_latency and proxy: tokens of a rank in one call; 0: what the run needs
   std::string batching = "expert";     // low_latency: what goes into one put: token, expert or rank
-  std::string dedup = "rank";          // proxy: what is sent once per rank instead of once per copy: none or rank
+  std::string dedup = "rank";          // proxy: what is sent once instead of once per copy: none, rank or node
   int prefix_rows = 64;                // proxy: rows sent to each rank before the counts are known
 };
 

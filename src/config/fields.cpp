@@ -295,8 +295,8 @@ void add_dispatcher_fields(Table& table) {
                          "low_latency: the rows that go into one put",
                          [](Config& c) -> std::string& { return c.dispatcher.batching; }));
   table.back().applies = of({"low_latency"});
-  table.push_back(choice("dispatcher.dedup", method, {"none", "rank"},
-                         "proxy: one row per copy, or one for all copies of a token on one rank",
+  table.push_back(choice("dispatcher.dedup", method, {"none", "rank", "node"},
+                         "proxy: one row per copy, or one for all copies of a token on one rank or node",
                          [](Config& c) -> std::string& { return c.dispatcher.dedup; }));
   table.back().applies = of({"proxy"});
   table.push_back(number("dispatcher.prefix_rows", method, 0, 1 << 20,

@@ -19,13 +19,14 @@ namespace mrb {
 
 DispatcherCapabilities allgather_capabilities(const DispatcherOptions& options) {
   const double rows = static_cast<double>(options.tokens_max) * options.placement.rank_count;
+  const BlockRows blocks = even_blocks(rows, rows * options.top_k, options.placement.rank_count);
   return {.name = "allgather",
           .pattern = "every row to every rank",
           .published = "Megatron's allgather dispatcher (NCCL all-gather and reduce-scatter)",
           .tree = ReductionTree::by_rank,
           .top_k_max = options.placement.expert_count,
-          .buffer_bytes = block_buffer_bytes(options, rows, rows * options.top_k),
-          .buffer_formula = block_buffer_formula("tokens x ranks", rows)};
+          .buffer_bytes = block_buffer_bytes(options, blocks),
+          .buffer_formula = block_buffer_formula("tokens x ranks", blocks)};
 }
 
 namespace {

@@ -21,13 +21,14 @@ namespace mrb {
 
 DispatcherCapabilities alltoall_capabilities(const DispatcherOptions& options) {
   const double copies = static_cast<double>(options.tokens_max) * options.top_k;
+  const BlockRows blocks = even_blocks(copies, copies, options.placement.rank_count);
   return {.name = "alltoall",
           .pattern = "one row per (token, expert)",
           .published = "NCCL all-to-all, as Megatron's alltoall dispatcher uses it",
           .tree = ReductionTree::by_copy,
           .top_k_max = options.placement.expert_count,
-          .buffer_bytes = block_buffer_bytes(options, copies, copies),
-          .buffer_formula = block_buffer_formula("tokens x top_k", copies)};
+          .buffer_bytes = block_buffer_bytes(options, blocks),
+          .buffer_formula = block_buffer_formula("tokens x top_k", blocks)};
 }
 
 namespace {

@@ -6,14 +6,14 @@ namespace mrb {
 
 namespace {
 
-constexpr std::size_t kChunk = 16;  // rows converted at once, before they are copied on
+constexpr std::size_t kChunk = 8;  // rows converted at once, before they are copied on: they are still in the cache
 
 }  // namespace
 
 template <class T>
-void fan_out(const Fan& fan, RowBlock<const std::byte, const T> block, const RowSums<T>& wire, RowSide to) {
+void fan_out_rows(const Fan& fan, const std::function<const std::byte*(std::size_t row)>& row_at,
+                  const RowSums<T>& wire, T* rows) {
   const std::int64_t hidden = wire.hidden();
-  auto* const rows = static_cast<T*>(to.rows);
   const std::int64_t* place = fan.place_of_copy.data();
   for (std::size_t first = 0; first < fan.copies_of_row.size(); first += kChunk) {
     const std::size_t end = std::min(first + kChunk, fan.copies_of_row.size());
@@ -21,7 +21,7 @@ void fan_out(const Fan& fan, RowBlock<const std::byte, const T> block, const Row
       const CastPhase cast = wire.cast_phase();
       const std::int64_t* first_place = place;
       for (std::size_t row = first; row < end; ++row) {
-        wire.codec().decode(block.rows + row * wire.row_bytes(), rows + *first_place * hidden);
+        wire.codec().decode(row_at(row), rows + *first_place * hidden);
         first_place += fan.copies_of_row[row];
       }
     }
@@ -33,6 +33,12 @@ void fan_out(const Fan& fan, RowBlock<const std::byte, const T> block, const Row
       place += fan.copies_of_row[row];
     }
   }
+}
+
+template <class T>
+void fan_out(const Fan& fan, RowBlock<const std::byte, const T> block, const RowSums<T>& wire, RowSide to) {
+  fan_out_rows<T>(
+      fan, [&](std::size_t row) { return block.rows + row * wire.row_bytes(); }, wire, static_cast<T*>(to.rows));
   if (block.values == nullptr) return;
   for (const std::int64_t row : fan.place_of_copy) static_cast<T*>(to.row_values)[row] = *block.values++;
 }
@@ -52,6 +58,10 @@ void fan_in(const Fan& fan, RowSide from, RowSums<T>& wire, RowBlock<std::byte, 
   for (const std::int64_t row : fan.place_of_copy) *block.values++ = static_cast<const T*>(from.row_values)[row];
 }
 
+template void fan_out_rows(const Fan&, const std::function<const std::byte*(std::size_t)>&, const RowSums<float>&,
+                           float*);
+template void fan_out_rows(const Fan&, const std::function<const std::byte*(std::size_t)>&, const RowSums<double>&,
+                           double*);
 template void fan_out(const Fan&, RowBlock<const std::byte, const float>, const RowSums<float>&, RowSide);
 template void fan_out(const Fan&, RowBlock<const std::byte, const double>, const RowSums<double>&, RowSide);
 template void fan_in(const Fan&, RowSide, RowSums<float>&, RowBlock<std::byte, float>);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "dispatch/row_exchange.hpp"
@@ -14,7 +15,12 @@ struct Fan {
   std::vector<std::int64_t> place_of_copy;   // among this rank's rows; of all rows, one row after the other
 };
 
-// Writes every row of the block to the places of its copies, and every value to the place of its copy.
+// Writes every row to the places of its copies. `row_at` gives the encoded row of that number.
+template <class T>
+void fan_out_rows(const Fan&, const std::function<const std::byte*(std::size_t row)>& row_at, const RowSums<T>&,
+                  T* rows);
+
+// The same of the rows of a block, and every value to the place of its copy.
 template <class T>
 void fan_out(const Fan&, RowBlock<const std::byte, const T> block, const RowSums<T>&, RowSide to);
 

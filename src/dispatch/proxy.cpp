@@ -11,18 +11,21 @@
 //   record   [encoded row][expert of each of its copies][value of each]      fresh: it says itself what it is for
 //   block    [encoded rows][values]                                          cached, and on the way back
 //
-// A row serves one copy (dedup: none) or all copies of a token on one rank (dedup: rank), summed there on the way back.
+// A row serves one copy (dedup: none), all copies of a token on one rank (dedup: rank), summed there on the way back, or
+// all on one node (dedup: node). Those of a node come to the rank of the same place there, whose worker hands them on
+// inside the node, as one block for each rank (forwarding.hpp), while its owner computes. On the way back that worker adds
+// the sums of the node's ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "dispatch/by_element.hpp"
-#include "dispatch/fan.hpp"
-#include "dispatch/one_sided.hpp"
-#include "dispatch/sent_rows.hpp"
+#include "dispatch/copy_counts.hpp"
+#include "dispatch/one_sided_blocks.hpp"
 #include "dispatch/traffic_model.hpp"
 #include "dispatch/worker.hpp"
 
@@ -30,18 +33,28 @@ namespace mrb {
 
 namespace {
 
-constexpr std::size_t kLine = AlignedBuffer::kAlignment;
 constexpr std::uint32_t kNoCopy = ~std::uint32_t{0};
-constexpr std::size_t kBareHeaderBytes = 8;  // of one whose arrival is all it says
 
 std::size_t aligned(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Copies that one record may be for.
+// Copies that one row may be for.
+std::size_t copies_of_row_max(const DispatcherOptions& options, int experts) {
+  return static_cast<std::size_t>(std::min(options.top_k, experts));
+}
+
 std::size_t copies_of_record(const DispatcherOptions& options) {
-  if (options.dedup == Dedup::none) return 1;
-  return static_cast<std::size_t>(std::min(options.top_k, options.placement.experts_per_rank()));
+  const ExpertPlacement& placement = options.placement;
+  switch (options.dedup) {
+    case Dedup::none:
+      return 1;
+    case Dedup::rank:
+      return copies_of_row_max(options, placement.experts_per_rank());
+    case Dedup::node:
+      return copies_of_row_max(options, placement.experts_per_rank() * placement.node_size());
+  }
+  return 0;
 }
 
 struct RecordLayout {
@@ -59,57 +72,126 @@ RecordLayout record_layout(const DispatcherOptions& options, WireType wire, Valu
   return layout;
 }
 
-// The most rows that can come to one rank: a token has at most one copy for each expert.
-std::size_t rows_max(const DispatcherOptions& options) {
-  const std::size_t of_token =
-      options.dedup == Dedup::none
-          ? static_cast<std::size_t>(std::min(options.top_k, options.placement.experts_per_rank()))
-          : 1;
-  return static_cast<std::size_t>(options.placement.rank_count) * static_cast<std::size_t>(options.tokens_max) *
-         of_token;
+// The most that can come to one rank, and that it can send to others, there or back, in rows. A token has at most one copy
+// for each expert.
+struct RowsMax {
+  std::size_t senders = 0;  // ranks that records come from
+  std::size_t in = 0, out = 0;
+  std::size_t forwarded_in = 0, forwarded_out = 0;  // dedup: node, inside it
+};
+
+RowsMax rows_max(const DispatcherOptions& options) {
+  const ExpertPlacement& placement = options.placement;
+  const auto tokens = static_cast<std::size_t>(options.tokens_max);
+  const auto ranks = static_cast<std::size_t>(placement.rank_count);
+  if (options.dedup == Dedup::node) {
+    const auto nodes = static_cast<std::size_t>(placement.node_count());
+    return {.senders = nodes,
+            .in = nodes * tokens,
+            .out = (nodes - 1) * tokens,
+            .forwarded_in = ranks * tokens,
+            .forwarded_out = (ranks - nodes) * tokens};
+  }
+  const std::size_t rows =
+      tokens * (options.dedup == Dedup::none ? copies_of_row_max(options, placement.experts_per_rank()) : 1);
+  return {.senders = ranks, .in = ranks * rows, .out = (ranks - 1) * rows};
 }
 
-std::size_t record_bytes_max(const DispatcherOptions& options) {
-  return std::max(record_layout(options, options.dispatch_wire, Values::sent).bytes,
-                  record_layout(options, options.combine_wire, Values::sent).bytes);
+struct RowBytes {
+  std::size_t record = 0;
+  std::size_t forwarded = 0;  // with all values and entries
+};
+
+RowBytes row_bytes_max(const DispatcherOptions& options) {
+  const std::size_t row = std::max(row_bytes(options, options.dispatch_wire), row_bytes(options, options.combine_wire));
+  const std::size_t copies = copies_of_row_max(options, options.placement.experts_per_rank());
+  return {.record = std::max(record_layout(options, options.dispatch_wire, Values::sent).bytes,
+                             record_layout(options, options.combine_wire, Values::sent).bytes),
+          .forwarded = block_row_bytes(row, copies, value_bytes(options))};
+}
+
+// What a rank tells all others: copies by expert, then rows by target.
+std::size_t counts_of_rank(const DispatcherOptions& options) {
+  const ExpertPlacement& placement = options.placement;
+  return static_cast<std::size_t>(placement.expert_count + placement.rank_count +
+                                  (options.dedup == Dedup::node ? placement.node_count() : 0));
 }
 
 OneSided::Sizes sizes_of(const DispatcherOptions& options) {
-  const auto ranks = static_cast<std::size_t>(options.placement.rank_count);
-  const std::size_t rows = rows_max(options), record = record_bytes_max(options);
-  const std::size_t prefixes = ranks * static_cast<std::size_t>(options.prefix_rows);
-  return {.header_bytes = (static_cast<std::size_t>(options.placement.expert_count) + ranks) * sizeof(std::uint32_t),
-          .receive_bytes = (prefixes + rows) * record + ranks * kLine,
-          .send_bytes = rows * record + ranks * kLine};
+  const RowsMax rows = rows_max(options);
+  const RowBytes bytes = row_bytes_max(options);
+  // What fills up each block, and the rows in it.
+  const std::size_t lines = static_cast<std::size_t>(options.placement.rank_count) * 2 * AlignedBuffer::kAlignment;
+  const std::size_t records_in = rows.senders * static_cast<std::size_t>(options.prefix_rows) + rows.in;
+  return {.header_bytes = counts_of_rank(options) * sizeof(std::uint32_t),
+          .receive_bytes = std::max(records_in * bytes.record, rows.forwarded_in * bytes.forwarded) + lines,
+          .send_bytes = std::max(rows.out * bytes.record, rows.forwarded_out * bytes.forwarded) + lines};
+}
+
+std::string formula_of(const DispatcherOptions& options) {
+  const RowsMax rows = rows_max(options);
+  const RowBytes bytes = row_bytes_max(options);
+  const std::string records_in = fmt::format("({} senders x {} prefix rows + {} rows, the most that can come)",
+                                             rows.senders, options.prefix_rows, rows.in);
+  if (options.dedup != Dedup::node) {
+    return fmt::format("(2 x {} + {} rows sent) x {} bytes a record", records_in, rows.out, bytes.record);
+  }
+  return fmt::format(
+      "2 x the larger of {} x {} bytes a record and {} forwarded rows x {} bytes, + the larger of {} rows sent x {} "
+      "bytes "
+      "and {} forwarded x {} bytes",
+      records_in, bytes.record, rows.forwarded_in, bytes.forwarded, rows.out, bytes.record, rows.forwarded_out,
+      bytes.forwarded);
+}
+
+std::string pattern_of(Dedup dedup) {
+  switch (dedup) {
+    case Dedup::none:
+      return "one row per (token, expert), by a thread that owns the transport";
+    case Dedup::rank:
+      return "one row per (token, rank), by a thread that owns the transport";
+    case Dedup::node:
+      return "one row per (token, node), then one per rank inside it, by a thread that owns the transport";
+  }
+  return "";
+}
+
+ReductionTree tree_of(Dedup dedup) {
+  if (dedup == Dedup::none) return ReductionTree::by_copy;
+  return dedup == Dedup::rank ? ReductionTree::by_rank : ReductionTree::by_node;
 }
 
 }  // namespace
 
 DispatcherCapabilities proxy_capabilities(const DispatcherOptions& options) {
-  const bool by_rank = options.dedup == Dedup::rank;
   return {.name = "proxy",
-          .pattern = by_rank ? "one row per (token, rank), by a thread that owns the transport"
-                             : "one row per (token, expert), by a thread that owns the transport",
+          .pattern = pattern_of(options.dedup),
           .published = "pplx-garden; UCCL-EP's CPU proxies",
-          .tree = by_rank ? ReductionTree::by_rank : ReductionTree::by_copy,
+          .tree = tree_of(options.dedup),
           .top_k_max = options.placement.expert_count,
           .tokens_max = options.tokens_max,
           .buffer_bytes = OneSided::buffer_bytes(sizes_of(options), options.placement.rank_count),
-          .buffer_formula = fmt::format("(3 x {} rows, the most that can come, + 2 x {} ranks x {} prefix rows) x {} "
-                                        "bytes a record",
-                                        rows_max(options), options.placement.rank_count, options.prefix_rows,
-                                        record_bytes_max(options))};
+          .buffer_formula = formula_of(options)};
 }
 
 namespace {
 
-struct ProxyRoute final : Route {
-  std::vector<std::uint32_t> counts;  // this rank's: copies by expert, then rows by rank
-  TokenRows mine;                     // what this rank sends
-  PairTable rows, copies;             // of all ranks; empty until settled
-  std::vector<Fan> received;          // by source; known once the first dispatch has been waited for
+// What all ranks send, once the counts are there.
+struct Counted {
+  PairTable copies;  // from the tokens' rank to the experts'
+  Hop sent;          // records: to the experts' rank, or to its node
+  Hop forwarded;     // dedup: node, inside it
+};
 
-  bool is_settled() const { return rows.ranks() > 0; }
+struct ProxyRoute final : Route {
+  std::vector<std::int64_t> counts;  // what this rank tells the others
+  TokenRows mine;                    // what it sends
+  Counted counted;                   // empty until settled
+  // Known once the first dispatch has been waited for:
+  Forwards forwards;          // dedup: node
+  std::vector<Fan> received;  // by the rank that rows come from
+
+  bool is_settled() const { return counted.copies.ranks() > 0; }
 };
 
 template <class T>
@@ -122,7 +204,9 @@ class Proxy final : public Dispatcher {
         prefix_rows_(options.prefix_rows),
         forth_(options.dispatch_wire, options.hidden, options.phases),
         back_(options.combine_wire, options.hidden, options.phases),
+        back_in_node_(options.combine_wire, options.hidden, nullptr),
         memory_(channel, sizes_of(options)),
+        blocks_(memory_, me_),
         capabilities_(proxy_capabilities(options)) {}
 
   const DispatcherCapabilities& capabilities() const override { return capabilities_; }
@@ -130,7 +214,7 @@ class Proxy final : public Dispatcher {
   DispatchBytes bytes() const override { return wire_bytes(memory_.bytes_put_to(), placement_, me_, logical_); }
 
   std::unique_ptr<Route> route(const Routing& routing) override {
-    const auto copies = count_copies(routing, placement_);
+    auto copies = count_copies(routing, placement_);
     if (routing.token_count() > capabilities_.tokens_max || routing.top_k > options_.top_k) {
       throw Error(
           ErrorKind::config,
@@ -142,12 +226,15 @@ class Proxy final : public Dispatcher {
     auto route = std::make_unique<ProxyRoute>();
     route->token_count = routing.token_count();
     route->top_k = routing.top_k;
-    for (const std::int64_t count : copies) {
-      route->counts.push_back(static_cast<std::uint32_t>(count));
+    if (by_node()) {
+      route->mine = rows_by_node(routing, placement_, me_);
+      route->counts = two_hop_counts(std::move(copies), routing, placement_, me_, route->mine);
+      return route;
     }
     route->mine = options_.dedup == Dedup::none ? rows_by_copy(routing, placement_) : rows_by_rank(routing, placement_);
+    route->counts = std::move(copies);
     for (const SentRows& sent : route->mine.sent) {
-      route->counts.push_back(static_cast<std::uint32_t>(sent.token_of_row.size()));
+      route->counts.push_back(static_cast<std::int64_t>(sent.token_of_row.size()));
     }
     return route;
   }
@@ -157,74 +244,65 @@ class Proxy final : public Dispatcher {
     if (route.is_settled()) return;
     has_counts_.wait(false);
     if (has_failed_) worker_.wait();  // throws
-    const std::size_t stride = route.counts.size();
-    std::vector<std::int64_t> all;
-    for (int source = 0; source < placement_.rank_count; ++source) {
-      for (std::size_t i = 0; i < stride; ++i) all.push_back(count_of(source, i));
-    }
-    const CopyCounts counts(placement_, all, stride);
+    const CopyCounts counts(placement_, counts_of_all_, route.counts.size());
     counts.describe(route, me_);
-    route.copies = counts.by_pair();
-    route.rows = rows_;
     next_row_ = counts.first_rows(me_);
+    route.counted = counted_;
   }
 
   void dispatch_send(Route& any_route, TokenSide from, Values values) override {
     auto& route = static_cast<ProxyRoute&>(any_route);
     values_ = values;
-    if (route.is_settled()) {
-      count_logical(
-          route.copies.ranks(), [&](int peer) { return route.copies.at(me_, peer); }, forth_);
-      const std::byte* tokens = forth_.encoded(static_cast<const T*>(from.tokens), route.token_count);
-      send_blocks("dispatch", route.rows, route.copies, forth_, [&](int target, RowBlock<std::byte, T> block) {
-        pack_rows(route.mine.sent[static_cast<std::size_t>(target)], tokens, from, block);
-      });
-      return;
+    is_fresh_ = !route.is_settled();
+    count_logical([&](int peer) { return copies_to(route, peer); }, forth_);
+    const std::byte* tokens = forth_.encoded(static_cast<const T*>(from.tokens), route.token_count);
+    if (is_fresh_) {
+      send_records(route, tokens, from);
+    } else {
+      send_blocks(route, tokens, from);
     }
-    count_logical(
-        placement_.rank_count,
-        [&](int peer) {
-          return static_cast<std::int64_t>(route.mine.sent[static_cast<std::size_t>(peer)].copies.size());
-        },
-        forth_);
-    send_records(route, from);
   }
 
   void dispatch_wait(Route& any_route, RowSide to) override {
     auto& route = static_cast<ProxyRoute&>(any_route);
-    if (!is_fresh_) {
-      worker_.wait();
-      for (int source = 0; source < placement_.rank_count; ++source) {
-        fan_out<T>(route.received[static_cast<std::size_t>(source)], block_from(source), forth_, to);
-      }
-      return;
-    }
     settle(route);
     worker_.wait();
-    route.received.resize(static_cast<std::size_t>(placement_.rank_count));
-    for (int source = 0; source < placement_.rank_count; ++source) take_records(source, route, to);
+    if (is_fresh_ && !by_node()) {
+      route.received.resize(static_cast<std::size_t>(placement_.rank_count));
+      for (int source = 0; source < placement_.rank_count; ++source) take_records(source, route, to);
+      return;
+    }
+    for (int from = 0; from < placement_.rank_count; ++from) {
+      if (is_fresh_) {
+        route.received.push_back(
+            fan_of_entries(blocks_.entries_from(from), blocks_.rows_from(from), next_row_, placement_.rank_count));
+      }
+      fan_out<T>(route.received[static_cast<std::size_t>(from)], blocks_.from(from), forth_, to);
+    }
   }
 
   void combine_send(Route& any_route, RowSide from, Values values) override {
     auto& route = static_cast<ProxyRoute&>(any_route);
     values_ = values;
-    count_logical(
-        placement_.rank_count, [&](int peer) { return route.copies.at(peer, me_); }, back_);
-    send_blocks("combine", transposed(route.rows), transposed(route.copies), back_,
-                [&](int target, RowBlock<std::byte, T> block) {
-                  fan_in(route.received[static_cast<std::size_t>(target)], from, back_, block);
-                });
+    count_logical([&](int peer) { return route.counted.copies.at(peer, me_); }, back_);
+    const Hop& hop = by_node() ? route.counted.forwarded : route.counted.sent;
+    blocks_.begin(by_node() ? kCombineInNode : kCombine, sizes_back(hop));
+    fill_and_start(
+        [&](int target) { fan_in(route.received[static_cast<std::size_t>(target)], from, back_, blocks_.to(target)); },
+        [this, &route] {
+          blocks_.exchange();
+          if (by_node()) hand_back_sums(route);
+        });
   }
 
   void combine_wait(Route& any_route, TokenSide to) override {
     const auto& route = static_cast<const ProxyRoute&>(any_route);
     worker_.wait();
-    std::vector<RowBlock<const std::byte, const T>> blocks;
-    for (int source = 0; source < placement_.rank_count; ++source) blocks.push_back(block_from(source));
+    const auto blocks = arrived_blocks();
     back_.from_wire(
         route.token_count,
         [&](std::int64_t token, std::vector<const std::byte*>& parts) {
-          for (const Part& part : route.mine.parts_of(token)) {
+          for (const Part& part : route.mine.parts.of(token)) {
             parts.push_back(blocks[static_cast<std::size_t>(part.rank)].rows +
                             static_cast<std::size_t>(part.row) * back_.row_bytes());
           }
@@ -240,61 +318,68 @@ class Proxy final : public Dispatcher {
   }
 
  private:
+  using InBlock = RowBlock<const std::byte, const T>;
+
+  static constexpr std::string_view kDispatch = "dispatch", kDispatchInNode = "dispatch inside the node";
+  static constexpr std::string_view kCombine = "combine", kCombineInNode = "combine inside the node";
+
+  bool by_node() const { return options_.dedup == Dedup::node; }
+
   // ---- Fresh: records
 
-  void send_records(ProxyRoute& route, TokenSide from) {
-    is_fresh_ = true;
+  void send_records(ProxyRoute& route, const std::byte* tokens, TokenSide from) {
     record_ = record_layout(options_, options_.dispatch_wire, values_);
-    rows_ = PairTable(placement_.rank_count);
-    memory_.begin("dispatch", route.counts.size() * sizeof(std::uint32_t));
+    memory_.begin(kDispatch, route.counts.size() * sizeof(std::uint32_t));
     for (int peer = 0; peer < placement_.rank_count; ++peer) {
-      std::memcpy(memory_.header_to(peer), route.counts.data(), route.counts.size() * sizeof(std::uint32_t));
+      std::ranges::transform(route.counts, reinterpret_cast<std::uint32_t*>(memory_.header_to(peer)),
+                             [](std::int64_t count) { return static_cast<std::uint32_t>(count); });
+    }
+    first_record_.clear();
+    std::size_t records = 0;
+    for (int peer = 0; peer < placement_.rank_count; ++peer) {
+      first_record_.push_back(records);
+      if (peer != me_) records += static_cast<std::size_t>(rows_to(route, peer));
     }
     has_counts_ = has_failed_ = is_packed_ = false;
     worker_.start([this, &route] { run_fresh(route); });
-    try {
-      pack_records(route, from);
-    } catch (...) {
-      has_failed_ = true;
-      finish_packing();
-      throw;
-    }
-    finish_packing();
-  }
-
-  void finish_packing() {
+    const auto pack_for = [&](int peer, std::byte* record) {
+      pack_records(route.mine.sent[static_cast<std::size_t>(peer)], tokens, from, record);
+    };
+    std::byte* const own_records = memory_.received_data() + own_offset();
+    if (by_node()) pack_for(me_, own_records);  // the worker hands them on
+    for_each_peer([&](int peer) { pack_for(peer, memory_.send_data() + offset_to(peer, 0)); });
     is_packed_ = true;
     is_packed_.notify_all();
+    if (!by_node()) pack_for(me_, own_records);
   }
 
   // On the worker's thread.
-  void run_fresh(const ProxyRoute& route) {
+  void run_fresh(ProxyRoute& route) {
     try {
       for_each_peer([&](int peer) { memory_.put_header(peer); });
       is_packed_.wait(false);
-      if (has_failed_) return;  // the owner says why
       for_each_peer([&](int peer) {
         const std::int64_t rows = std::min(prefix_rows_, rows_to(route, peer));
-        memory_.put_data(peer, first_record(route, peer) * record_.bytes, prefix_offset(me_),
-                         static_cast<std::size_t>(rows) * record_.bytes);
+        memory_.put_data(peer, offset_to(peer, 0), prefix_offset(me_), static_cast<std::size_t>(rows) * record_.bytes);
       });
       memory_.wait_headers();
-      read_row_counts();
+      read_counts(route);
       has_counts_ = true;
       has_counts_.notify_all();
       for_each_peer([&](int peer) {
         const std::int64_t rows = std::max<std::int64_t>(0, rows_to(route, peer) - prefix_rows_);
-        memory_.put_data(peer, (first_record(route, peer) + static_cast<std::size_t>(prefix_rows_)) * record_.bytes,
-                         overflow_offset(me_, peer), static_cast<std::size_t>(rows) * record_.bytes);
+        memory_.put_data(peer, offset_to(peer, prefix_rows_), overflow_offset(me_, peer),
+                         static_cast<std::size_t>(rows) * record_.bytes);
       });
       std::vector<std::size_t> puts;
       for (int source = 0; source < placement_.rank_count; ++source) {
-        const std::int64_t rows = rows_.at(source, me_), first = std::min(rows, prefix_rows_);
+        const std::int64_t rows = counted_.sent.rows.at(source, me_), first = std::min(rows, prefix_rows_);
         puts.push_back(memory_.puts_of(static_cast<std::size_t>(first) * record_.bytes) +
                        memory_.puts_of(static_cast<std::size_t>(rows - first) * record_.bytes));
       }
       memory_.wait_data(puts);
       memory_.wait_sent();
+      if (by_node()) forward_records(route);
     } catch (...) {
       has_failed_ = true;
       has_counts_ = true;
@@ -303,161 +388,125 @@ class Proxy final : public Dispatcher {
     }
   }
 
-  void pack_records(const ProxyRoute& route, TokenSide from) {
-    const std::byte* tokens = forth_.encoded(static_cast<const T*>(from.tokens), route.token_count);
-    const std::size_t copies_max = copies_of_record(options_);
-    std::byte* record = memory_.send_data();
-    for (const SentRows& sent : route.mine.sent) {
-      const std::int64_t* copy = sent.copies.data();
-      const std::uint32_t* expert = sent.expert_of_copy.data();
-      for (std::size_t row = 0; row < sent.token_of_row.size(); ++row, record += record_.bytes) {
-        std::memcpy(record, tokens + static_cast<std::size_t>(sent.token_of_row[row]) * forth_.row_bytes(),
-                    forth_.row_bytes());
-        auto* experts = reinterpret_cast<std::uint32_t*>(record + record_.experts_offset);
-        auto* values = reinterpret_cast<T*>(record + record_.values_offset);
-        for (std::size_t i = 0; i < copies_max; ++i) {
-          const bool is_used = i < sent.copies_of_row[row];
-          experts[i] = is_used ? *expert++ : kNoCopy;
-          if (values_ == Values::sent) values[i] = is_used ? static_cast<const T*>(from.copy_values)[*copy++] : T{0};
-        }
+  // What the owner, too, needs of the headers, which the next operation takes away.
+  void read_counts(const ProxyRoute& route) {
+    counts_of_all_.clear();
+    for (int source = 0; source < placement_.rank_count; ++source) {
+      const std::byte* const header = source == me_ ? memory_.header_to(me_) : memory_.header_from(source);
+      const auto* const counts = reinterpret_cast<const std::uint32_t*>(header);
+      counts_of_all_.insert(counts_of_all_.end(), counts, counts + route.counts.size());
+    }
+    const std::size_t stride = route.counts.size();
+    counted_.copies = CopyCounts(placement_, counts_of_all_, stride).by_pair();
+    if (by_node()) {
+      auto hops = plan_two_hops(counts_of_all_, placement_);
+      counted_.sent = std::move(hops.to_node);
+      counted_.forwarded = std::move(hops.in_node);
+      return;
+    }
+    counted_.sent = {PairTable(placement_.rank_count), counted_.copies};
+    for (int source = 0; source < placement_.rank_count; ++source) {
+      const auto* const rows = &counts_of_all_[static_cast<std::size_t>(source) * stride +
+                                               static_cast<std::size_t>(placement_.expert_count)];
+      for (int target = 0; target < placement_.rank_count; ++target) {
+        counted_.sent.rows.at(source, target) = rows[target];
       }
     }
+  }
+
+  void pack_records(const SentRows& sent, const std::byte* tokens, TokenSide from, std::byte* record) {
+    const std::size_t copies_max = copies_of_record(options_);
+    const std::int64_t* copy = sent.copies.data();
+    const std::uint32_t* expert = sent.expert_of_copy.data();
+    for (std::size_t row = 0; row < sent.token_of_row.size(); ++row, record += record_.bytes) {
+      std::memcpy(record, tokens + static_cast<std::size_t>(sent.token_of_row[row]) * forth_.row_bytes(),
+                  forth_.row_bytes());
+      auto* experts = reinterpret_cast<std::uint32_t*>(record + record_.experts_offset);
+      auto* values = reinterpret_cast<T*>(record + record_.values_offset);
+      for (std::size_t i = 0; i < copies_max; ++i) {
+        const bool is_used = i < sent.copies_of_row[row];
+        experts[i] = is_used ? *expert++ : kNoCopy;
+        if (values_ == Values::sent) values[i] = is_used ? static_cast<const T*>(from.copy_values)[*copy++] : T{0};
+      }
+    }
+  }
+
+  // What came from one source, in a half of the memory.
+  const std::byte* record_at(const std::byte* received, int source, std::int64_t row) const {
+    if (source == me_) return received + own_offset() + static_cast<std::size_t>(row) * record_.bytes;
+    return received + (row < prefix_rows_ ? prefix_offset(source) + static_cast<std::size_t>(row) * record_.bytes
+                                          : overflow_offset(source, me_) +
+                                                static_cast<std::size_t>(row - prefix_rows_) * record_.bytes);
+  }
+
+  std::span<const std::uint32_t> experts_in(const std::byte* record) const {
+    const auto* const experts = reinterpret_cast<const std::uint32_t*>(record + record_.experts_offset);
+    return {experts, std::find(experts, experts + copies_of_record(options_), kNoCopy)};
   }
 
   void take_records(int source, ProxyRoute& route, RowSide to) {
     Fan& fan = route.received[static_cast<std::size_t>(source)];
     const auto ranks = static_cast<std::size_t>(placement_.rank_count);
-    const std::size_t copies_max = copies_of_record(options_);
-    const std::int64_t rows = rows_.at(source, me_);
-    const std::byte* const prefix = source == me_ ? memory_.send_data() + first_record(route, me_) * record_.bytes
-                                                  : memory_.received_data() + prefix_offset(source);
-    const std::byte* const behind = source == me_ ? prefix + static_cast<std::size_t>(prefix_rows_) * record_.bytes
-                                                  : memory_.received_data() + overflow_offset(source, me_);
-    const auto record_at = [&](std::int64_t row) {
-      return row < prefix_rows_ ? prefix + static_cast<std::size_t>(row) * record_.bytes
-                                : behind + static_cast<std::size_t>(row - prefix_rows_) * record_.bytes;
-    };
-    auto* const to_rows = static_cast<T*>(to.rows);
-    {
-      const CastPhase cast = forth_.cast_phase();
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const std::byte* const record = record_at(row);
-        const auto* experts = reinterpret_cast<const std::uint32_t*>(record + record_.experts_offset);
-        const std::size_t first = fan.place_of_copy.size();
-        for (std::size_t i = 0; i < copies_max && experts[i] != kNoCopy; ++i) {
-          fan.place_of_copy.push_back(next_row_[experts[i] * ranks + static_cast<std::size_t>(source)]++);
-        }
-        fan.copies_of_row.push_back(static_cast<std::uint32_t>(fan.place_of_copy.size() - first));
-        forth_.codec().decode(record, to_rows + fan.place_of_copy[first] * forth_.hidden());
+    std::vector<const std::byte*> records;
+    for (std::int64_t row = 0; row < counted_.sent.rows.at(source, me_); ++row) {
+      const std::byte* const record = records.emplace_back(record_at(memory_.received_data(), source, row));
+      const auto experts = experts_in(record);
+      fan.copies_of_row.push_back(static_cast<std::uint32_t>(experts.size()));
+      const auto* value = reinterpret_cast<const T*>(record + record_.values_offset);
+      for (const std::uint32_t expert : experts) {
+        const std::int64_t place = next_row_[expert * ranks + static_cast<std::size_t>(source)]++;
+        fan.place_of_copy.push_back(place);
+        if (values_ == Values::sent) static_cast<T*>(to.row_values)[place] = *value++;
       }
     }
-    const std::int64_t* place = fan.place_of_copy.data();
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const auto* values = reinterpret_cast<const T*>(record_at(row) + record_.values_offset);
-      const T* const first = to_rows + *place * forth_.hidden();
-      for (std::uint32_t i = 0; i < fan.copies_of_row[static_cast<std::size_t>(row)]; ++i, ++place) {
-        if (i > 0) std::copy_n(first, forth_.hidden(), to_rows + *place * forth_.hidden());
-        if (values_ == Values::sent) static_cast<T*>(to.row_values)[*place] = values[i];
-      }
-    }
-  }
-
-  std::uint32_t count_of(int source, std::size_t index) const {
-    const std::byte* const header = source == me_ ? memory_.header_to(me_) : memory_.header_from(source);
-    std::uint32_t count;
-    std::memcpy(&count, header + index * sizeof count, sizeof count);
-    return count;
-  }
-
-  void read_row_counts() {
-    for (int source = 0; source < placement_.rank_count; ++source) {
-      for (int target = 0; target < placement_.rank_count; ++target) {
-        rows_.at(source, target) = count_of(source, static_cast<std::size_t>(placement_.expert_count + target));
-      }
-    }
+    fan_out_rows<T>(
+        fan, [&](std::size_t row) { return records[row]; }, forth_, static_cast<T*>(to.rows));
   }
 
   static std::int64_t rows_to(const ProxyRoute& route, int peer) {
     return static_cast<std::int64_t>(route.mine.sent[static_cast<std::size_t>(peer)].token_of_row.size());
   }
 
-  static std::size_t first_record(const ProxyRoute& route, int peer) {
-    std::size_t first = 0;
-    for (int p = 0; p < peer; ++p) first += route.mine.sent[static_cast<std::size_t>(p)].token_of_row.size();
-    return first;
+  std::size_t offset_to(int peer, std::int64_t row) const {
+    return (first_record_[static_cast<std::size_t>(peer)] + static_cast<std::size_t>(row)) * record_.bytes;
   }
 
+  // In a half: the prefixes of all senders, this rank's own records, then what other sources have beyond their prefixes.
   std::size_t prefix_offset(int source) const {
-    return static_cast<std::size_t>(source) * static_cast<std::size_t>(prefix_rows_) * record_.bytes;
+    const int sender = by_node() ? placement_.node_of(source) : source;
+    return static_cast<std::size_t>(sender * prefix_rows_) * record_.bytes;
   }
 
-  // Behind all prefixes, and behind what other sources have for `target` beyond theirs.
+  std::size_t own_offset() const {
+    const int senders = by_node() ? placement_.node_count() : placement_.rank_count;
+    return static_cast<std::size_t>(senders * prefix_rows_) * record_.bytes;
+  }
+
   std::size_t overflow_offset(int source, int target) const {
-    std::int64_t rows = prefix_rows_ * placement_.rank_count;
-    for (int s = 0; s < source; ++s) rows += std::max<std::int64_t>(0, rows_.at(s, target) - prefix_rows_);
-    return static_cast<std::size_t>(rows) * record_.bytes;
+    std::int64_t rows = counted_.sent.rows.at(target, target);
+    for (int s = 0; s < source; ++s) {
+      if (s != target) rows += std::max<std::int64_t>(0, counted_.sent.rows.at(s, target) - prefix_rows_);
+    }
+    return own_offset() + static_cast<std::size_t>(rows) * record_.bytes;
   }
 
   // ---- Cached, and the way back: blocks
 
-  struct Block {
-    std::size_t offset = 0;
-    std::size_t values_offset = 0;  // from the block's beginning
-    std::size_t bytes = 0;
-  };
-
-  Block block_after(std::size_t offset, std::int64_t rows, std::int64_t copies, const RowSums<T>& wire) const {
-    const std::size_t values_offset = aligned(static_cast<std::size_t>(rows) * wire.row_bytes(), sizeof(T));
-    return {offset, values_offset,
-            values_offset + (values_ == Values::sent ? static_cast<std::size_t>(copies) * sizeof(T) : 0)};
+  BlockSizes sizes_forth(const Hop& hop) const { return {hop.rows, hop.copies, forth_.row_bytes(), values_, false}; }
+  BlockSizes sizes_back(const Hop& hop) const {
+    return {transposed(hop.rows), transposed(hop.copies), back_.row_bytes(), values_, false};
   }
 
-  // Where the block of each source lies on `target`.
-  std::vector<Block> blocks_on(int target, const PairTable& rows, const PairTable& copies,
-                               const RowSums<T>& wire) const {
-    std::vector<Block> blocks;
-    std::size_t offset = 0;
-    for (int source = 0; source < placement_.rank_count; ++source) {
-      blocks.push_back(block_after(offset, rows.at(source, target), copies.at(source, target), wire));
-      offset = aligned(offset + blocks.back().bytes, kLine);
-    }
-    return blocks;
-  }
-
-  template <class Fill>
-  void send_blocks(std::string_view operation, const PairTable& rows, const PairTable& copies, const RowSums<T>& wire,
-                   const Fill& fill) {
-    is_fresh_ = false;
-    memory_.begin(operation, kBareHeaderBytes);
-    blocks_from_ = blocks_on(me_, rows, copies, wire);
-    blocks_to_.clear();
-    landing_.clear();
-    std::size_t offset = 0;
-    for (int target = 0; target < placement_.rank_count; ++target) {
-      const auto t = static_cast<std::size_t>(target);
-      landing_.push_back(blocks_on(target, rows, copies, wire)[static_cast<std::size_t>(me_)].offset);
-      blocks_to_.push_back(block_after(offset, rows.at(me_, target), copies.at(me_, target), wire));
-      std::byte* const block =
-          target == me_ ? memory_.received_data() + landing_[t] : memory_.send_data() + blocks_to_[t].offset;
-      fill(target,
-           {block, values_ == Values::sent ? reinterpret_cast<T*>(block + blocks_to_[t].values_offset) : nullptr});
-      if (target != me_) offset = aligned(offset + blocks_to_[t].bytes, kLine);
-    }
-    worker_.start([this] { run_blocks(); });
-  }
-
-  // On the worker's thread.
-  void run_blocks() {
-    for_each_peer([&](int peer) {
-      const auto p = static_cast<std::size_t>(peer);
-      memory_.put_header(peer);
-      memory_.put_data(peer, blocks_to_[p].offset, landing_[p], blocks_to_[p].bytes);
-    });
-    memory_.wait_headers();
-    std::vector<std::size_t> puts;
-    for (const Block& block : blocks_from_) puts.push_back(memory_.puts_of(block.bytes));
-    memory_.wait_data(puts);
-    memory_.wait_sent();
+  void send_blocks(ProxyRoute& route, const std::byte* tokens, TokenSide from) {
+    blocks_.begin(kDispatch, sizes_forth(route.counted.sent));
+    fill_and_start(
+        [&](int target) {
+          pack_rows(route.mine.sent[static_cast<std::size_t>(target)], tokens, from, blocks_.to(target));
+        },
+        [this, &route] {
+          blocks_.exchange();
+          if (by_node()) forward_blocks(route);
+        });
   }
 
   void pack_rows(const SentRows& sent, const std::byte* tokens, TokenSide from, RowBlock<std::byte, T> block) {
@@ -469,13 +518,67 @@ class Proxy final : public Dispatcher {
     for (const std::int64_t copy : sent.copies) *block.values++ = static_cast<const T*>(from.copy_values)[copy];
   }
 
-  RowBlock<const std::byte, const T> block_from(int source) {
-    const Block& block = blocks_from_[static_cast<std::size_t>(source)];
-    const std::byte* const data = memory_.received_data() + block.offset;
-    return {data, values_ == Values::sent ? reinterpret_cast<const T*>(data + block.values_offset) : nullptr};
+  std::vector<InBlock> arrived_blocks() {
+    std::vector<InBlock> blocks;
+    for (int source = 0; source < placement_.rank_count; ++source) blocks.push_back(blocks_.from(source));
+    return blocks;
   }
 
-  // ---- Both
+  // ---- Inside the node, on the worker's thread. What arrived stays where it is while the next operation fills the other
+  // half.
+
+  void forward_records(ProxyRoute& route) {
+    const std::byte* const received = memory_.received_data();
+    route.forwards = Forwards(placement_, me_);
+    for (int source = 0; source < placement_.rank_count; ++source) {
+      for (std::int64_t row = 0; row < counted_.sent.rows.at(source, me_); ++row) {
+        route.forwards.add_row(source, experts_in(record_at(received, source, row)));
+      }
+    }
+    BlockSizes sizes = sizes_forth(counted_.forwarded);
+    sizes.has_entries = true;
+    blocks_.begin(kDispatchInNode, sizes);
+    for (int target = 0; target < placement_.rank_count; ++target) {
+      const ForwardBlock& forwarded = route.forwards.to(target);
+      if (forwarded.rows.empty()) continue;
+      forward<T>(
+          forwarded,
+          [&](const ForwardedRow& row) {
+            const std::byte* const record = record_at(received, row.source, row.row);
+            return InBlock{record, reinterpret_cast<const T*>(record + record_.values_offset)};
+          },
+          forth_.row_bytes(), blocks_.to(target));
+      forwarded.write_entries(blocks_.entries_to(target));
+    }
+    blocks_.exchange();
+  }
+
+  void forward_blocks(const ProxyRoute& route) {
+    const auto arrived = arrived_blocks();
+    blocks_.begin(kDispatchInNode, sizes_forth(route.counted.forwarded));
+    for (int target = 0; target < placement_.rank_count; ++target) {
+      forward<T>(
+          route.forwards.to(target),
+          [&](const ForwardedRow& row) {
+            const InBlock& from = arrived[static_cast<std::size_t>(row.source)];
+            return InBlock{from.rows + static_cast<std::size_t>(row.row) * forth_.row_bytes(),
+                           from.values == nullptr ? nullptr : from.values + row.first_copy};
+          },
+          forth_.row_bytes(), blocks_.to(target));
+    }
+    blocks_.exchange();
+  }
+
+  void hand_back_sums(const ProxyRoute& route) {
+    const auto sums_of_ranks = arrived_blocks();
+    blocks_.begin(kCombine, sizes_back(route.counted.sent));
+    for (int source = 0; source < placement_.rank_count; ++source) {
+      hand_back<T>(route.forwards, source, sums_of_ranks, back_in_node_, blocks_.to(source));
+    }
+    blocks_.exchange();
+  }
+
+  // ---- All
 
   // Round the ring from the next rank on, so that the ranks do not all write to the same one.
   template <class Visit>
@@ -483,12 +586,25 @@ class Proxy final : public Dispatcher {
     for (int step = 1; step < placement_.rank_count; ++step) visit((me_ + step) % placement_.rank_count);
   }
 
+  // The block that stays here is filled while the others travel, unless the worker reads it too.
+  template <class Fill>
+  void fill_and_start(const Fill& fill, std::function<void()> job) {
+    if (by_node()) fill(me_);
+    for_each_peer(fill);
+    worker_.start(std::move(job));
+    if (!by_node()) fill(me_);
+  }
+
+  // This rank's copies for the experts of another.
+  std::int64_t copies_to(const ProxyRoute& route, int peer) const {
+    const auto first = route.counts.begin() + placement_.first_expert(peer);
+    return std::accumulate(first, first + placement_.experts_per_rank(), std::int64_t{0});
+  }
+
   template <class CopiesOf>
-  void count_logical(int ranks, const CopiesOf& copies_of, const RowSums<T>& wire) {
+  void count_logical(const CopiesOf& copies_of, const RowSums<T>& wire) {
     const std::size_t copy_bytes = wire.row_bytes() + (values_ == Values::sent ? sizeof(T) : 0);
-    for (int peer = 0; peer < ranks; ++peer) {
-      if (peer != me_) logical_ += static_cast<std::uint64_t>(copies_of(peer)) * copy_bytes;
-    }
+    for_each_peer([&](int peer) { logical_ += static_cast<std::uint64_t>(copies_of(peer)) * copy_bytes; });
   }
 
   DispatcherOptions options_;
@@ -496,18 +612,20 @@ class Proxy final : public Dispatcher {
   int me_;
   std::int64_t prefix_rows_;
   RowSums<T> forth_, back_;
+  RowSums<T> back_in_node_;  // the worker's; its casts are the owner's waiting
   OneSided memory_;
+  OneSidedBlocks<T> blocks_;
   DispatcherCapabilities capabilities_;
   std::uint64_t logical_ = 0;
 
-  // Of the operation under way. The worker writes rows_ before has_counts_.
+  // Of the operation under way. The worker writes the counts before has_counts_.
   Values values_ = Values::none;
   bool is_fresh_ = false;
   RecordLayout record_;
-  PairTable rows_;
+  std::vector<std::size_t> first_record_;  // by target, in the send memory
+  std::vector<std::int64_t> counts_of_all_;
+  Counted counted_;
   std::vector<std::int64_t> next_row_;  // of (local expert, source)
-  std::vector<Block> blocks_to_, blocks_from_;
-  std::vector<std::size_t> landing_;
   std::atomic<bool> is_packed_ = false, has_counts_ = false, has_failed_ = false;
 
   Worker worker_;  // last: it uses the others

@@ -24,13 +24,14 @@ namespace mrb {
 DispatcherCapabilities rank_dedup_capabilities(const DispatcherOptions& options) {
   const double tokens = static_cast<double>(options.tokens_max);
   const double rows = tokens * expected_groups(options, options.placement.rank_count);
+  const BlockRows blocks = even_blocks(rows, tokens * options.top_k, options.placement.rank_count);
   return {.name = "rank_dedup",
           .pattern = "one row per (token, rank)",
           .published = "DeepEP intranode and v2 direct, NCCL-EP low-latency dispatch, MoRI",
           .tree = ReductionTree::by_rank,
           .top_k_max = options.placement.expert_count,
-          .buffer_bytes = block_buffer_bytes(options, rows, tokens * options.top_k),
-          .buffer_formula = block_buffer_formula("tokens x distinct ranks of a token", rows)};
+          .buffer_bytes = block_buffer_bytes(options, blocks),
+          .buffer_formula = block_buffer_formula("tokens x distinct ranks of a token", blocks)};
 }
 
 namespace {
@@ -166,7 +167,7 @@ class RankDedup final : public Dispatcher {
     exchange_.back().from_wire(
         route.token_count,
         [&](std::int64_t token, std::vector<const std::byte*>& parts) {  // in ascending rank
-          for (const Part& part : route.mine.parts_of(token)) {
+          for (const Part& part : route.mine.parts.of(token)) {
             parts.push_back(blocks[static_cast<std::size_t>(part.rank)].rows +
                             static_cast<std::size_t>(part.row) * row_bytes);
           }

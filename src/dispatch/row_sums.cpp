@@ -1,12 +1,38 @@
 #include "dispatch/row_sums.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace mrb {
 
 namespace {
 
 constexpr std::int64_t kChunk = 16;  // sums at once
+
+constexpr std::size_t kRowsAtOnce = 4;
+
+// sum = ((rows[0] + rows[1]) + rows[2]) ..., where `sum` may be the first of them: one pass through memory.
+template <class T, std::size_t... I>
+void add_at_once(const T* const* rows, std::int64_t hidden, T* sum, std::index_sequence<I...>) {
+  const T* const row[] = {rows[I]...};
+#pragma GCC ivdep
+  for (std::int64_t h = 0; h < hidden; ++h) sum[h] = (... + row[I][h]);
+}
+
+template <class T>
+void add_at_once(std::span<const T* const> rows, std::int64_t hidden, T* sum) {
+  switch (rows.size()) {
+    case 1:
+      return add_at_once(rows.data(), hidden, sum, std::make_index_sequence<1>{});
+    case 2:
+      return add_at_once(rows.data(), hidden, sum, std::make_index_sequence<2>{});
+    case 3:
+      return add_at_once(rows.data(), hidden, sum, std::make_index_sequence<3>{});
+    default:
+      return add_at_once(rows.data(), hidden, sum, std::make_index_sequence<kRowsAtOnce>{});
+  }
+}
 
 }  // namespace
 
@@ -16,9 +42,13 @@ void sum_rows(std::span<const T* const> rows, std::int64_t hidden, T* sum) {
     std::fill_n(sum, hidden, T{0});
     return;
   }
-  std::copy_n(rows[0], hidden, sum);
-  for (const T* row : rows.subspan(1)) {
-    for (std::int64_t h = 0; h < hidden; ++h) sum[h] += row[h];
+  add_at_once(rows.first(std::min(rows.size(), kRowsAtOnce)), hidden, sum);
+  for (std::size_t done = kRowsAtOnce; done < rows.size();) {
+    std::array<const T*, kRowsAtOnce> next = {sum};
+    const std::size_t count = std::min(kRowsAtOnce - 1, rows.size() - done);
+    std::ranges::copy(rows.subspan(done, count), next.begin() + 1);
+    add_at_once(std::span<const T* const>(next).first(count + 1), hidden, sum);
+    done += count;
   }
 }
 

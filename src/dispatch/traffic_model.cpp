@@ -84,17 +84,23 @@ std::size_t value_bytes(const DispatcherOptions& options) {
   return element_bytes(options.element);
 }
 
-std::uint64_t block_buffer_bytes(const DispatcherOptions& options, double rows, double copies) {
-  const double ranks = options.placement.rank_count;
-  const auto row = static_cast<double>(
-      std::max(row_bytes(options, options.dispatch_wire), row_bytes(options, options.combine_wire)));
-  const double block = (rows * row + copies * static_cast<double>(value_bytes(options))) / ranks;
-  const double blocks = (ranks - 1) + kReceiveHalves * ranks;  // the send buffer has none to its own rank
-  return with_headroom(static_cast<std::size_t>(std::llround(blocks * block)));
+BlockRows even_blocks(double rows, double copies, int peers) {
+  const double to_others = static_cast<double>(peers - 1) / peers;
+  return {rows, copies, rows * to_others, copies * to_others};
 }
 
-std::string block_buffer_formula(const std::string& rows_in_words, double rows) {
-  return fmt::format("9/8 x (1 send + 2 receive buffers) x {} rows ({})", rows, rows_in_words);
+std::uint64_t block_buffer_bytes(const DispatcherOptions& options, const BlockRows& blocks) {
+  const auto row = static_cast<double>(
+      std::max(row_bytes(options, options.dispatch_wire), row_bytes(options, options.combine_wire)));
+  const auto value = static_cast<double>(value_bytes(options));
+  const double bytes = kReceiveHalves * (blocks.rows_received * row + blocks.copies_received * value) +
+                       blocks.rows_sent * row + blocks.copies_sent * value;
+  return with_headroom(static_cast<std::size_t>(std::llround(bytes)));
+}
+
+std::string block_buffer_formula(const std::string& rows_in_words, const BlockRows& blocks) {
+  return fmt::format("9/8 x (2 receive buffers x {:.0f} rows + 1 send buffer x {:.0f} rows), {}", blocks.rows_received,
+                     blocks.rows_sent, rows_in_words);
 }
 
 }  // namespace mrb

@@ -38,8 +38,17 @@ DispatchBytes wire_bytes(std::span<const std::uint64_t> put_to, const ExpertPlac
 std::size_t row_bytes(const DispatcherOptions&, WireType);
 std::size_t value_bytes(const DispatcherOptions&);
 
-// Memory of a BlockExchange that carries `rows` rows and `copies` values from each rank, evenly to all.
-std::uint64_t block_buffer_bytes(const DispatcherOptions&, double rows, double copies);
-std::string block_buffer_formula(const std::string& rows_in_words, double rows);
+// What the blocks of one BlockExchange hold on each rank, at most. Those to itself are received, and not sent.
+struct BlockRows {
+  double rows_received = 0, copies_received = 0;
+  double rows_sent = 0, copies_sent = 0;
+};
+
+// `rows` rows and `copies` values from each rank, evenly to `peers` ranks of which it is one.
+BlockRows even_blocks(double rows, double copies, int peers);
+
+// Memory of that exchange.
+std::uint64_t block_buffer_bytes(const DispatcherOptions&, const BlockRows&);
+std::string block_buffer_formula(const std::string& rows_in_words, const BlockRows&);
 
 }  // namespace mrb

@@ -35,3 +35,10 @@ TEST_CASE("more ranks than cores share them and yield", "[cli]") {
   CHECK(has(crowded, "mpi_yield_when_idle"));
   CHECK_FALSE(has(mpirun_command(2, 2, false, {}), "--oversubscribe"));
 }
+
+TEST_CASE("a rank's notice that it ends all others tells their exit code", "[cli]") {
+  CHECK(exit_code_in("error: waits\n" + end_notice(3, 6) + "[host] killed\n") == 6);
+  CHECK(exit_code_in("[1,0]<stderr>:" + end_notice(0, 70)) == 70);      // as mpirun tags it
+  CHECK(exit_code_in("rank 3 ends all ranks with exit code 1") == -1);  // the line may go on
+  CHECK(exit_code_in("error: nothing of it\n") == -1);
+}

@@ -61,6 +61,17 @@ inline std::vector<Kernel> kernels(int ranks, Options which) {
               });
         }
       }
+      for (int size = 1; size <= ranks; ++size) {
+        if (ranks % size != 0 || (which == Options::some && size != (ranks % 2 == 0 ? 2 : 1))) continue;
+        for (const std::int64_t prefix : {3, 0, 1000}) {
+          if (prefix != 3 && (which == Options::some || size != 2)) continue;
+          add(line.name, fmt::format(", dedup node, nodes of {}, {} prefix rows", size, prefix), [=](auto& options) {
+            options.dedup = Dedup::node;
+            options.prefix_rows = prefix;
+            options.placement.ranks_per_node = size;
+          });
+        }
+      }
     } else {
       add(line.name, "", [](auto&) {});
     }

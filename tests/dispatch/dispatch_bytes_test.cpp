@@ -22,7 +22,7 @@ DispatcherOptions options_for(const RoutingCase& made) {
 }
 
 // What each rank put, with values (f32).
-std::vector<BytesOfHalves> measure(const std::string& name, const RoutingCase& made) {
+std::vector<BytesOfHalves> measure(const std::string& name, const RoutingCase& made, Dedup dedup = Dedup::rank) {
   std::vector<BytesOfHalves> measured(made.routing.size());
   run_ranks(static_cast<int>(made.routing.size()), [&](Bootstrap& bootstrap) {
     const auto transport = make_transport("loopback", bootstrap, {});
@@ -30,7 +30,9 @@ std::vector<BytesOfHalves> measure(const std::string& name, const RoutingCase& m
     const auto me = static_cast<std::size_t>(bootstrap.rank());
     const RankRouting& mine = made.routing[me];
     {
-      const auto dispatcher = make_dispatcher(name, channel, options_for(made));
+      DispatcherOptions options = options_for(made);
+      options.dedup = dedup;
+      const auto dispatcher = make_dispatcher(name, channel, options);
       const DispatchBytes start = dispatcher->bytes();
       const auto route = dispatcher->route({.expert_ids = mine.expert_ids, .top_k = mine.top_k});
       const DispatchBytes routed = dispatcher->bytes();
@@ -84,6 +86,33 @@ TEST_CASE("rank_dedup puts one row for each token and rank, and one value for ea
   check_bytes(bytes[0].combine, 1 * 16, 1 * 12 + 1 * 4 + 8);
   check_bytes(bytes[1].dispatch, 1 * 16, 1 * 12 + 1 * 4 + 8);
   check_bytes(bytes[1].combine, 3 * 16, 2 * 12 + 3 * 4 + 8);
+}
+
+// Two nodes of two ranks, one expert each; the only token, of rank 0, is for experts 1, 2 and 3:
+//   0 -> 2 (rail peer)    a record for experts 2 and 3; that for expert 1 stays on rank 0
+//   0 -> 1, 2 -> 3        a row, its value, and 3 words: its source, how many copies, for which expert
+TEST_CASE("proxy puts one row for each token and node, then one for each rank inside it", "[dispatch]") {
+  const RoutingCase made{.name = "two nodes",
+                         .hidden = 3,
+                         .placement = {.expert_count = 4, .rank_count = 4, .ranks_per_node = 2},
+                         .routing = {{{1, 2, 3}, 3}, {{}, 3}, {{}, 3}, {{}, 3}}};
+  const auto bytes = measure("proxy", made, Dedup::node);
+  const std::uint64_t record = 12 + 2 * 4 + 2 * 4, forwarded = 12 + 4 + 3 * 4;
+  const std::uint64_t counts = (4 + 2 + 4) * 4, bare = 8;  // copies by expert, rows by node and by rank; a header
+  for (const auto& rank : bytes) check_bytes(rank.route, 0, 0);
+  check_bytes(bytes[0].dispatch, 3 * 16, 3 * (counts + bare) + record + forwarded);
+  check_bytes(bytes[1].dispatch, 0, 3 * (counts + bare));
+  check_bytes(bytes[2].dispatch, 0, 3 * (counts + bare) + forwarded);
+  check_bytes(bytes[3].dispatch, 0, 3 * (counts + bare));
+  CHECK(bytes[0].dispatch.wire_between_nodes == 2 * (counts + bare) + record);
+  CHECK(bytes[2].dispatch.wire_between_nodes == 2 * (counts + bare));
+
+  check_bytes(bytes[0].combine, 0, 3 * 2 * bare);
+  check_bytes(bytes[1].combine, 16, 3 * 2 * bare + 12 + 4);
+  check_bytes(bytes[2].combine, 16, 3 * 2 * bare + 12 + 2 * 4);  // one sum for its node
+  check_bytes(bytes[3].combine, 16, 3 * 2 * bare + 12 + 4);
+  CHECK(bytes[2].combine.wire_between_nodes == 2 * 2 * bare + 12 + 2 * 4);
+  CHECK(bytes[3].combine.wire_between_nodes == 2 * 2 * bare);
 }
 
 TEST_CASE("ranks that have nothing for each other put no rows", "[dispatch]") {
