@@ -110,13 +110,15 @@ int run_cli(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   add_run_command(app, arguments, exit_code);
   add_micro_command(app, arguments, exit_code);
+  add_compare_command(app, exit_code);
   add_config_command(app);
   add_list_command(app);
   add_version_command(app);
   app.footer(
-      "Exit codes: 0 done, 2 bad usage or configuration, 4 wrong results, 5 something is missing here, 6 a "
-      "rank did\n"
-      "not answer, 7 some variants failed, 70 a bug, 130 and 143 interrupted (results so far are kept).");
+      "Exit codes: 0 done, 1 slower (gate), 2 bad usage or configuration, 3 inconclusive (gate), 4 wrong results, 5\n"
+      "something is missing here, 6 a rank did not answer, 7 some variants failed, 8 not comparable, 70 a bug, 130 "
+      "and\n"
+      "143 interrupted (results so far are kept).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

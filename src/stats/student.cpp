@@ -47,8 +47,7 @@ double student_quantile(double chance, double degrees_of_freedom) {
   if (chance < 0.5) return -student_quantile(1 - chance, degrees_of_freedom);
   double low = 0, high = 1;
   while (student_upper_tail(high, degrees_of_freedom) > 1 - chance) high *= 2;
-  for (int i = 0; i < 100; ++i) {
-    const double middle = (low + high) / 2;
+  for (double middle = (low + high) / 2; low < middle && middle < high; middle = (low + high) / 2) {
     (student_upper_tail(middle, degrees_of_freedom) > 1 - chance ? low : high) = middle;
   }
   return low;

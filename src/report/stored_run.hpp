@@ -1,0 +1,63 @@
+// A run read back from its result.json: what comparisons and reports are made from, without the machine that ran it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mrb {
+
+struct StoredPhase {
+  double ns_max = 0;  // of the slowest rank
+  double ns_sum = 0;  // over ranks
+};
+
+struct StoredStep {
+  bool warmup = false;
+  double wall_ns = 0;
+  double tokens = 0;  // prompt and response
+  double logical_bytes = 0, wire_bytes = 0;
+  std::map<std::string, StoredPhase> phases;
+};
+
+struct StoredLaunch {
+  int block = 0;
+  int index = 0;
+  std::string transport, provider;
+  std::vector<StoredStep> steps;
+};
+
+struct StoredCell {
+  std::string id, workload_id, label;
+  bool is_baseline = false;
+  std::string status, reason, source;
+  std::map<std::string, std::string> params;
+  std::vector<StoredLaunch> launches;
+  bool same_work = true;  // as the run's own baseline
+};
+
+struct StoredRun {
+  std::string file;
+  std::string id, started, commit, version, status;
+  std::vector<std::string> arguments, notes;
+  int ranks = 0;
+  std::map<std::string, std::string> fingerprint;  // of what must be equal for numbers to be comparable
+  std::map<std::string, std::string> libraries;    // as loaded
+  std::vector<StoredCell> cells;
+};
+
+// `name`: a result.json, a run's folder, or a run's id below `results_dir`. Throws Error(config) when there is none or
+// it is not one of our results, with all faults of it, each with its place ("cells[3].launches[0]: ..."); and
+// Error(not_comparable) for a schema newer than this program's. Any text is survived.
+StoredRun read_stored_run(const std::string& name, const std::string& results_dir);
+
+// The same of a text; `file` is for messages.
+StoredRun parse_stored_run(const std::string& text, const std::string& file);
+
+// Of the counted steps: tokens a second, and the 99th percentile of their time (linear between ranks). A launch
+// without counted steps has 0.
+double tokens_per_s(const StoredLaunch&);
+double step_ns_p99(const StoredLaunch&);
+
+}  // namespace mrb
