@@ -1,48 +1,17 @@
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "cli/child_process.hpp"
 #include "cli/cli.hpp"
 #include "cluster/bootstrap.hpp"
 #include "cluster/machine.hpp"
 
 namespace mrb {
-
-namespace {
-
-constexpr int kNotStarted = 127;  // as a shell says it
-
-volatile std::sig_atomic_t child = 0;
-volatile std::sig_atomic_t handed_on = 0;
-
-void hand_on(int signal, siginfo_t* info, void*) {
-  handed_on = signal;
-  // What a terminal sends, Ctrl-C, goes to mpirun as well; a second one would make it give up on the ranks.
-  const bool from_terminal = info->si_code == SI_KERNEL;
-  if (child > 0 && !from_terminal) ::kill(child, signal);
-}
-
-void hand_on_signals() {
-  struct sigaction action = {};
-  action.sa_sigaction = hand_on;
-  action.sa_flags = SA_SIGINFO;
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaction(signal, &action, nullptr);
-}
-
-Error not_started(const std::string& words) {
-  return Error(ErrorKind::environment, fmt::format("mpirun could not be started: {}", words),
-               "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH");
-}
-
-}  // namespace
 
 std::vector<std::string> mpirun_command(int ranks, int cores, bool is_root, const std::vector<std::string>& arguments) {
   // Without binding, a rank's threads have the cores that the others leave, and we share them out.
@@ -69,31 +38,9 @@ int launch_self(int ranks, const std::vector<std::string>& arguments) {
     }
   }
   const auto command = mpirun_command(ranks, arguments);
-  std::string line;
-  std::vector<char*> words;
-  for (const std::string& word : command) {
-    line += (line.empty() ? "" : " ") + word;
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
-  std::fputs(fmt::format("starting {}\n", line).c_str(), stderr);
-
-  hand_on_signals();
-  const pid_t started = ::fork();
-  if (started == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no ranks without someone who waits for them
-    ::execvp(words[0], words.data());
-    ::_exit(kNotStarted);
-  }
-  if (started < 0) throw not_started(std::strerror(errno));
-  child = started;
-  if (handed_on != 0) ::kill(started, handed_on);  // it came before there was anyone to hand it to
-  int status = 0;
-  while (::waitpid(started, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted) throw not_started("it is not on PATH");
-  if (handed_on != 0) return 128 + handed_on;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::fputs(fmt::format("starting {}\n", fmt::join(command, " ")).c_str(), stderr);
+  const ChildEnd end = run_child(command, "", "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH");
+  return end.signal_handed_on != 0 ? 128 + end.signal_handed_on : end.exit_code;
 }
 
 }  // namespace mrb

@@ -1,9 +1,11 @@
 #include "grpo/trainer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "compute/optimizer.hpp"
@@ -175,6 +177,8 @@ StepResult Trainer::State::run_step(int step) {
 
 void Trainer::State::reward(std::vector<Trajectory>& answers) {
   const PhaseClock::Scope phase(phases, "reward");
+  if (config.grpo.reward_delay_ms > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(config.grpo.reward_delay_ms));
   for (Trajectory& answer : answers) {
     answer.reward = class_reward(answer.prompt, answer.answer, answer.longest);
     sums.reward += answer.reward;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "bench/experiment.hpp"
 #include "stats/summary.hpp"
 
 namespace mrb {
@@ -33,13 +34,19 @@ std::string carriers(const StoredCell& cell) {
   return fmt::format("{}, {} {}", cell.source, cell.launches.front().transport, cell.launches.front().provider);
 }
 
-// Cells of the same id; or the only cells of both when they do the same work.
-std::vector<CellPair> pair_cells(const StoredRun& before, const StoredRun& after,
+// Whether the n-th variants of both do the same work, for all n.
+bool same_works(const StoredRun& before, const StoredRun& after) {
+  return std::equal(before.cells.begin(), before.cells.end(), after.cells.begin(), after.cells.end(),
+                    [](const StoredCell& a, const StoredCell& b) { return a.workload_id == b.workload_id; });
+}
+
+// Cells of the same id; or, of pairs and of runs with one variant, those in the same place when they do the same work.
+std::vector<CellPair> pair_cells(const StoredRun& before, const StoredRun& after, bool paired,
                                  std::vector<std::string>& differences) {
   std::vector<CellPair> pairs;
-  if (before.cells.size() == 1 && after.cells.size() == 1 &&
-      before.cells[0].workload_id == after.cells[0].workload_id) {
-    pairs.push_back({&before.cells[0], &after.cells[0]});
+  const bool by_place = (paired || before.cells.size() == 1) && same_works(before, after);
+  if (by_place) {
+    for (std::size_t i = 0; i < before.cells.size(); ++i) pairs.push_back({&before.cells[i], &after.cells[i]});
   } else {
     std::map<std::string, const StoredCell*> by_id;
     for (const StoredCell& cell : after.cells) by_id[cell.id] = &cell;
@@ -58,7 +65,7 @@ std::vector<CellPair> pair_cells(const StoredRun& before, const StoredRun& after
                                         pair.before->status, pair.after->status));
       continue;
     }
-    if (before.cells.size() > 1 && carriers(*pair.before) != carriers(*pair.after)) {
+    if (!by_place && carriers(*pair.before) != carriers(*pair.after)) {
       differences.push_back(fmt::format("variant {}: '{}' before, '{}' after", pair.before->label,
                                         carriers(*pair.before), carriers(*pair.after)));
     }
@@ -75,6 +82,19 @@ GateSamples samples_of(const CellPair& pair, double (*metric)(const StoredLaunch
   return samples;
 }
 
+// The first launches of both, step by step, as work_difference() and work_tolerance() have it within one run.
+bool same_losses(const CellPair& pair) {
+  const double tolerance = std::max(pair.before->work_tolerance, pair.after->work_tolerance);
+  if (tolerance == 0 || pair.before->launches.empty() || pair.after->launches.empty()) return true;
+  const auto &one = pair.before->launches.front().steps, &other = pair.after->launches.front().steps;
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    const double difference = work_difference({.loss = one[i].loss, .log_prob_mean = one[i].log_prob_mean},
+                                              {.loss = other[i].loss, .log_prob_mean = other[i].log_prob_mean});
+    if (!(difference <= tolerance)) return false;
+  }
+  return true;
+}
+
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -86,7 +106,7 @@ double median_of(std::vector<double> values) {
 RunComparison compare_runs(const StoredRun& before, const StoredRun& after, const ComparisonOptions& options) {
   RunComparison comparison{.before_id = before.id, .after_id = after.id, .paired = options.paired};
   std::vector<std::string> differences = machine_differences(before, after);
-  const auto pairs = pair_cells(before, after, differences);
+  const auto pairs = pair_cells(before, after, options.paired, differences);
   if (pairs.empty()) differences.push_back("no variant was measured in both");
   if (pairs.empty() || (!differences.empty() && !options.allow_mismatch)) {
     throw Error(ErrorKind::not_comparable,
@@ -113,7 +133,7 @@ RunComparison compare_runs(const StoredRun& before, const StoredRun& after, cons
 
   std::vector<GateSamples> family;
   for (const CellPair& pair : pairs) {
-    comparison.wrong_work |= !pair.after->same_work;
+    comparison.wrong_work |= !pair.after->same_work || !same_losses(pair);
     const auto add = [&](const char* name, double (*metric)(const StoredLaunch&), Better better, double margin) {
       family.push_back(samples_of(pair, metric, better, margin, options.paired));
       comparison.metrics.push_back({.cell = pair.after->label,

@@ -33,7 +33,7 @@ struct RunComparison {
   std::vector<MetricComparison> metrics;
   std::vector<std::string> warnings;
   GateVerdict verdict = GateVerdict::inconclusive;
-  bool wrong_work = false;  // a variant of the later run did other work than its baseline
+  bool wrong_work = false;  // a variant of the later run did other work than before, or than its baseline
 };
 
 // Compares the cells that both have. Throws Error(not_comparable) that names every difference of machine and workload,

@@ -75,7 +75,8 @@ std::string comparison_table(const RunComparison& comparison) {
                         metric.result.pairs, gate_verdict_text(metric.result.verdict),
                         metric.result.reason.empty() ? "" : ": " + metric.result.reason);
   }
-  if (comparison.wrong_work) text += "# a variant did other work than its baseline: its numbers mean nothing\n";
+  if (comparison.wrong_work)
+    text += "# wrong: losses differ, so a variant computes something else; its numbers mean nothing\n";
   return text + fmt::format("# n: {}\nresult: {} ({} FAIL, {} INCONCLUSIVE of {} gated)\n", design_text(comparison),
                             gate_verdict_text(comparison.verdict), count_of(comparison, GateVerdict::fail),
                             count_of(comparison, GateVerdict::inconclusive), comparison.metrics.size());

@@ -55,6 +55,14 @@ class Reader {
     return fault(key, "a number of at least 0", *value), 0;
   }
 
+  // Any number; null, which stands for what is unknown, is not a number.
+  double real(const char* key) const {
+    const Json* value = find(key);
+    if (value == nullptr || value->is_null()) return std::nan("");
+    if (!value->is_number()) return fault(key, "a number", *value), 0;
+    return value->get<double>();
+  }
+
   int count(const char* key) const {
     constexpr double kCountMax = 1e9;
     const double value = number(key);
@@ -144,6 +152,8 @@ StoredStep read_step(const Reader& reader) {
   StoredStep step{.warmup = reader.truth("warmup"),
                   .wall_ns = reader.number("wall_ns"),
                   .tokens = reader.number("prompt_tokens") + reader.number("response_tokens"),
+                  .loss = reader.real("loss"),
+                  .log_prob_mean = reader.real("log_prob_mean"),
                   .logical_bytes = reader.number("dispatch_logical_bytes"),
                   .wire_bytes = reader.number("dispatch_wire_bytes")};
   reader.named("phases", [&](const std::string& name, const Reader& phase) {
@@ -170,6 +180,7 @@ StoredCell read_cell(const Reader& reader) {
   });
   if (reader.has("correctness")) {
     reader.object("correctness", [&](const Reader& correctness) {
+      cell.work_tolerance = correctness.number("tolerance");
       cell.same_work = !correctness.is_false("same_work");  // unknown, where there is no baseline, is not wrong
     });
   }

@@ -16,7 +16,8 @@ struct StoredPhase {
 struct StoredStep {
   bool warmup = false;
   double wall_ns = 0;
-  double tokens = 0;  // prompt and response
+  double tokens = 0;                   // prompt and response
+  double loss = 0, log_prob_mean = 0;  // not a number where unknown
   double logical_bytes = 0, wire_bytes = 0;
   std::map<std::string, StoredPhase> phases;
 };
@@ -34,7 +35,8 @@ struct StoredCell {
   std::string status, reason, source;
   std::map<std::string, std::string> params;
   std::vector<StoredLaunch> launches;
-  bool same_work = true;  // as the run's own baseline
+  bool same_work = true;      // as the run's own baseline
+  double work_tolerance = 0;  // relative, of losses; 0: unknown
 };
 
 struct StoredRun {
