@@ -38,7 +38,7 @@ class Mpi final : public Bootstrap {
     mpi_call(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     MPI_Request request = MPI_REQUEST_NULL;
     mpi_call(MPI_Comm_idup(MPI_COMM_WORLD, &ranks_, &request), "MPI_Comm_idup");
-    wait(request, "MPI_Comm_idup");
+    mpi_wait(request, timeout_s_, "MPI_Comm_idup");  // nobody is listened to on a communicator that is being made
     mpi_call(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     mpi_call(MPI_Comm_rank(ranks_, &rank_), "MPI_Comm_rank");
     mpi_call(MPI_Comm_size(ranks_, &size_), "MPI_Comm_size");

@@ -149,7 +149,8 @@ class Reader {
 };
 
 StoredStep read_step(const Reader& reader) {
-  StoredStep step{.warmup = reader.truth("warmup"),
+  StoredStep step{.step = reader.count("step"),
+                  .warmup = reader.truth("warmup"),
                   .wall_ns = reader.number("wall_ns"),
                   .tokens = reader.number("prompt_tokens") + reader.number("response_tokens"),
                   .loss = reader.real("loss"),
@@ -157,7 +158,7 @@ StoredStep read_step(const Reader& reader) {
                   .logical_bytes = reader.number("dispatch_logical_bytes"),
                   .wire_bytes = reader.number("dispatch_wire_bytes")};
   reader.named("phases", [&](const std::string& name, const Reader& phase) {
-    step.phases[name] = {phase.number("ns_max"), phase.number("ns_sum")};
+    step.phases[name] = {phase.number("ns_max"), phase.number("ns_min"), phase.number("ns_sum")};
   });
   return step;
 }
@@ -189,16 +190,23 @@ StoredCell read_cell(const Reader& reader) {
 
 void read_environment(const Reader& environment, StoredRun& run) {
   std::set<std::string> processors, cores;
-  int nodes = 0;
   environment.list("nodes", [&](const Reader& node) {
-    ++nodes;
-    processors.insert(node.text("processor"));
-    cores.insert(fmt::format("{} of {}", node.count("cores_allowed"), node.count("cores_online")));
+    run.nodes.push_back({.host = node.text("host"),
+                         .kernel = node.text("kernel"),
+                         .processor = node.text("processor"),
+                         .cores_online = node.count("cores_online"),
+                         .cores_allowed = node.count("cores_allowed"),
+                         .memory_bytes = node.number("memory_bytes")});
+    processors.insert(run.nodes.back().processor);
+    cores.insert(fmt::format("{} of {}", run.nodes.back().cores_allowed, run.nodes.back().cores_online));
   });
-  run.fingerprint = {{"nodes", std::to_string(nodes)},
+  run.compute_device = environment.text("compute_device");
+  run.compute_library = environment.text("compute_library");
+  run.environment = environment.text_map("env");
+  run.fingerprint = {{"nodes", std::to_string(run.nodes.size())},
                      {"processor", fmt::format("{}", fmt::join(processors, " + "))},
                      {"cores allowed", fmt::format("{}", fmt::join(cores, " + "))},
-                     {"compute device", environment.text("compute_device")}};
+                     {"compute device", run.compute_device}};
   environment.list("libraries",
                    [&](const Reader& library) { run.libraries[library.text("name")] = library.text("loaded"); });
 }
@@ -247,13 +255,18 @@ StoredRun parse_stored_run(const std::string& text, const std::string& file) {
   reader.object("tool", [&](const Reader& tool) {
     run.version = tool.text("version");
     run.commit = tool.text("commit");
+    run.build = tool.text("build");
   });
   reader.object("run", [&](const Reader& head) {
     run.id = head.text("id");
     run.started = head.text("started");
+    run.ended = head.text("ended");
     run.status = head.text("status");
     run.arguments = head.texts("argv");
     run.notes = head.texts("notes");
+  });
+  reader.named("config", [&](const std::string& key, const Reader& setting) {
+    run.settings.push_back({key, setting.texts("values"), setting.text("origin")});
   });
   reader.object("environment", [&](const Reader& environment) { read_environment(environment, run); });
   reader.list("ranks", [&](const Reader&) { ++run.ranks; });
@@ -286,6 +299,17 @@ double tokens_per_s(const StoredLaunch& launch) {
     wall_ns += step.wall_ns;
   }
   return wall_ns > 0 ? tokens / wall_ns * 1e9 : 0;
+}
+
+double step_ms_mean(const StoredLaunch& launch) {
+  double wall_ns = 0;
+  int steps = 0;
+  for (const StoredStep& step : launch.steps) {
+    if (step.warmup) continue;
+    wall_ns += step.wall_ns;
+    ++steps;
+  }
+  return steps > 0 ? wall_ns / steps / 1e6 : 0;
 }
 
 double step_ns_p99(const StoredLaunch& launch) {

@@ -10,10 +10,12 @@ namespace mrb {
 
 struct StoredPhase {
   double ns_max = 0;  // of the slowest rank
+  double ns_min = 0;  // of the fastest: what is above it is waiting
   double ns_sum = 0;  // over ranks
 };
 
 struct StoredStep {
+  int step = 0;  // of its launch
   bool warmup = false;
   double wall_ns = 0;
   double tokens = 0;                   // prompt and response
@@ -39,10 +41,26 @@ struct StoredCell {
   double work_tolerance = 0;  // relative, of losses; 0: unknown
 };
 
+struct StoredSetting {
+  std::string key;
+  std::vector<std::string> values;
+  std::string origin;
+};
+
+struct StoredNode {
+  std::string host, kernel, processor;
+  int cores_online = 0, cores_allowed = 0;
+  double memory_bytes = 0;
+};
+
 struct StoredRun {
   std::string file;
-  std::string id, started, commit, version, status;
+  std::string id, started, ended, commit, version, build, status;
   std::vector<std::string> arguments, notes;
+  std::vector<StoredSetting> settings;
+  std::vector<StoredNode> nodes;
+  std::string compute_device, compute_library;
+  std::map<std::string, std::string> environment;  // variables of the libraries
   int ranks = 0;
   std::map<std::string, std::string> fingerprint;  // of what must be equal for numbers to be comparable
   std::map<std::string, std::string> libraries;    // as loaded
@@ -57,9 +75,10 @@ StoredRun read_stored_run(const std::string& name, const std::string& results_di
 // The same of a text; `file` is for messages.
 StoredRun parse_stored_run(const std::string& text, const std::string& file);
 
-// Of the counted steps: tokens a second, and the 99th percentile of their time (linear between ranks). A launch
+// Of the counted steps: tokens a second, their mean time, and its 99th percentile (linear between ranks). A launch
 // without counted steps has 0.
 double tokens_per_s(const StoredLaunch&);
+double step_ms_mean(const StoredLaunch&);
 double step_ns_p99(const StoredLaunch&);
 
 }  // namespace mrb
