@@ -12,8 +12,8 @@ AbSession::AbSession(const AbOptions& options)
     : options_(options),
       id_(ResultsFolder::new_id() + "-ab"),
       folder_(options.results_dir, id_),
-      before_(id_ + "-before"),
-      after_(id_ + "-after") {
+      before_(id_, "before"),
+      after_(id_, "after") {
   comparison_.before_id = id_ + "-before";
   comparison_.after_id = id_ + "-after";
   comparison_.paired = true;
@@ -53,7 +53,6 @@ void AbSession::write(Side which) {
 
 void AbSession::compare() {
   ComparisonOptions options = options_.gate.options;
-  options.paired = true;
   options.policy.looks = static_cast<int>(options_.plan.looks.size());
   comparison_ = compare_runs(before_.run(), after_.run(), options);
   folder_.write("comparison.json", comparison_json(comparison_));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "bench/experiment.hpp"
@@ -40,11 +41,19 @@ bool same_works(const StoredRun& before, const StoredRun& after) {
                     [](const StoredCell& a, const StoredCell& b) { return a.workload_id == b.workload_id; });
 }
 
-// Cells of the same id; or, of pairs and of runs with one variant, those in the same place when they do the same work.
+bool share_ids(const StoredRun& before, const StoredRun& after) {
+  std::set<std::string> ids;
+  for (const StoredCell& cell : before.cells) ids.insert(cell.id);
+  return std::any_of(after.cells.begin(), after.cells.end(),
+                     [&](const StoredCell& cell) { return ids.contains(cell.id); });
+}
+
+// Cells of the same id; or, when no id is in both or the runs are pairs, those in the same place, when they do the
+// same work.
 std::vector<CellPair> pair_cells(const StoredRun& before, const StoredRun& after, bool paired,
                                  std::vector<std::string>& differences) {
   std::vector<CellPair> pairs;
-  const bool by_place = (paired || before.cells.size() == 1) && same_works(before, after);
+  const bool by_place = (paired || !share_ids(before, after)) && same_works(before, after);
   if (by_place) {
     for (std::size_t i = 0; i < before.cells.size(); ++i) pairs.push_back({&before.cells[i], &after.cells[i]});
   } else {
@@ -104,9 +113,10 @@ double median_of(std::vector<double> values) {
 }  // namespace
 
 RunComparison compare_runs(const StoredRun& before, const StoredRun& after, const ComparisonOptions& options) {
-  RunComparison comparison{.before_id = before.id, .after_id = after.id, .paired = options.paired};
+  const bool one_session = !before.session.empty() && before.session == after.session;
+  RunComparison comparison{.before_id = before.id, .after_id = after.id, .paired = one_session};
   std::vector<std::string> differences = machine_differences(before, after);
-  const auto pairs = pair_cells(before, after, options.paired, differences);
+  const auto pairs = pair_cells(before, after, one_session, differences);
   if (pairs.empty()) differences.push_back("no variant was measured in both");
   if (pairs.empty() || (!differences.empty() && !options.allow_mismatch)) {
     throw Error(ErrorKind::not_comparable,
@@ -126,7 +136,7 @@ RunComparison compare_runs(const StoredRun& before, const StoredRun& after, cons
     if (other != after.libraries.end() && other->second != version)
       comparison.warnings.push_back(fmt::format("library {}: {} before, {} after", name, version, other->second));
   }
-  if (!options.paired) {
+  if (!one_session) {
     comparison.warnings.push_back(
         "unpaired: what changed on the machine between the two runs counts as a change of the program");
   }
@@ -135,7 +145,7 @@ RunComparison compare_runs(const StoredRun& before, const StoredRun& after, cons
   for (const CellPair& pair : pairs) {
     comparison.wrong_work |= !pair.after->same_work || !same_losses(pair);
     const auto add = [&](const char* name, double (*metric)(const StoredLaunch&), Better better, double margin) {
-      family.push_back(samples_of(pair, metric, better, margin, options.paired));
+      family.push_back(samples_of(pair, metric, better, margin, one_session));
       comparison.metrics.push_back({.cell = pair.after->label,
                                     .metric = name,
                                     .before = median_of(family.back().before),

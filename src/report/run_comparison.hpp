@@ -14,8 +14,6 @@ struct ComparisonOptions {
   double throughput_margin_ratio = 0.03;
   double step_margin_ratio = 0.05;  // of the 99th percentile of the step's time
   bool allow_mismatch = false;      // compare although machines or cells differ; the differences are then warnings
-  // The launches of each side were taken in turn, the n-th next to the n-th (`ab`); otherwise the runs are two sessions.
-  bool paired = false;
   GatePolicy policy;
 };
 
@@ -29,7 +27,7 @@ struct MetricComparison {
 
 struct RunComparison {
   std::string before_id, after_id;
-  bool paired = false;
+  bool paired = false;  // sides of one session: launched in turn, the n-th next to the n-th
   std::vector<MetricComparison> metrics;
   std::vector<std::string> warnings;
   GateVerdict verdict = GateVerdict::inconclusive;

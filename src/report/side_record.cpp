@@ -71,6 +71,7 @@ void SideRecord::add(const std::string& result_json) {
 std::string SideRecord::text() const {
   Json json = json_;
   json["run"]["id"] = id_;
+  json["run"]["ab_session"] = session_;
   json["run"]["status"] = is_complete_ ? "ok" : "interrupted";
   json["run"]["launches_done"] = json["run"]["launches_planned"] = launches_;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

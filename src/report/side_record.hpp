@@ -10,8 +10,8 @@ namespace mrb {
 
 class SideRecord {
  public:
-  // `id`: of the side, "<session>-before".
-  explicit SideRecord(std::string id) : id_(std::move(id)) {}
+  // `side`: "before" or "after"; the side's id is "<session>-<side>".
+  SideRecord(const std::string& session, const std::string& side) : session_(session), id_(session + "-" + side) {}
 
   // Adds the next short run, given its result.json: of each variant all launches become one. Throws Error(config) when
   // it is no result of ours, Error(partial) when a variant that should have run was not measured, and
@@ -28,7 +28,7 @@ class SideRecord {
   StoredRun run() const { return parse_stored_run(text(), id_); }
 
  private:
-  std::string id_;
+  std::string session_, id_;
   bool is_complete_ = false;
   int launches_ = 0;
   nlohmann::ordered_json json_;

@@ -263,6 +263,7 @@ StoredRun parse_stored_run(const std::string& text, const std::string& file) {
     run.ended = head.text("ended");
     run.status = head.text("status");
     run.arguments = head.texts("argv");
+    if (head.has("ab_session")) run.session = head.text("ab_session");
     run.notes = head.texts("notes");
   });
   reader.named("config", [&](const std::string& key, const Reader& setting) {

@@ -55,6 +55,7 @@ struct StoredNode {
 
 struct StoredRun {
   std::string file;
+  std::string session;  // of a side of an A/B session: its id
   std::string id, started, ended, commit, version, build, status;
   std::vector<std::string> arguments, notes;
   std::vector<StoredSetting> settings;

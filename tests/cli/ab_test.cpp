@@ -39,7 +39,9 @@ TEST_CASE("a sleep in one phase fails, and the session keeps every launch of bot
   CHECK(before["cells"][0]["launches"].size() == 4);
   CHECK(Json::parse(text_of(session + "/comparison.json"))["verdict"] == "FAIL");
   // The two sides are results like any other.
-  CHECK(run_binary("compare " + session + "/before.json " + session + "/after.json").exit_code == 1);
+  const Finished again = run_binary("compare " + session + "/before.json " + session + "/after.json");
+  CHECK(again.exit_code == 1);
+  CHECK_THAT(again.out, contains("# n: pairs"));
 }
 
 TEST_CASE("a launch that fails is told with its last words and its exit code", "[cli]") {

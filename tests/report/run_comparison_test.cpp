@@ -135,3 +135,32 @@ TEST_CASE("in JUnit a FAIL is a failure, INCONCLUSIVE is skipped with its reason
   CHECK_THAT(skipped,
              contains("failures=\"0\" errors=\"0\" skipped=\"2\"") && contains("too few: at least 3 are needed\"/>"));
 }
+
+TEST_CASE("the sides of one session are pairs, and what drifts over it does no harm", "[report]") {
+  // Each launch takes 3% longer than the one before: 23% over the session, and nothing between the sides.
+  const auto side = [](double ratio) {
+    std::vector<std::int64_t> wall_ms;
+    for (int i = 0; i < 8; ++i) wall_ms.push_back(static_cast<std::int64_t>(1000 * ratio * (1 + 0.03 * i)));
+    RunRecord record{.results = {made_up_result("alltoall", true, wall_ms)}, .status = "ok"};
+    compare_results(record.results);
+    StoredRun run = parse_stored_run(result_json(made_up_run(), record), "a.json");
+    run.session = "s";
+    return run;
+  };
+  const RunComparison same = compare_runs(side(1), side(1.001), {});
+  CHECK(same.paired);
+  CHECK(same.verdict == GateVerdict::pass);
+  CHECK(same.warnings.empty());
+  CHECK(compare_runs(side(1), side(1.06), {}).verdict == GateVerdict::fail);
+  StoredRun elsewhere = side(1.06);
+  elsewhere.session = "t";
+  CHECK(compare_runs(side(1), elsewhere, {}).verdict == GateVerdict::inconclusive);
+}
+
+TEST_CASE("runs without a variant in common are compared place by place, when the work is the same", "[report]") {
+  StoredRun before = stored("a", 1), after = stored("b", 1);
+  before.cells.push_back(stored("a", 1, "rank_dedup").cells[0]);
+  after.cells.push_back(stored("b", 1, "two_hop").cells[0]);
+  after.cells[0].id = "changed";
+  CHECK(compare_runs(before, after, {}).metrics.size() == 4);
+}

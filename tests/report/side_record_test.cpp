@@ -20,12 +20,13 @@ std::string short_run(std::int64_t first_ms, std::int64_t second_ms, const std::
 }  // namespace
 
 TEST_CASE("many short runs become the launches of one", "[report]") {
-  SideRecord side("s-before");
+  SideRecord side("s", "before");
   side.add(short_run(1000, 3000));
   side.add(short_run(500, 500));
   side.add(short_run(1000, 1000));
   const StoredRun run = side.run();
   CHECK(run.id == "s-before");
+  CHECK(run.session == "s");
   CHECK(run.status == "interrupted");  // until it is complete
   REQUIRE(run.cells.size() == 1);
   REQUIRE(run.cells[0].launches.size() == 3);
@@ -38,7 +39,7 @@ TEST_CASE("many short runs become the launches of one", "[report]") {
 }
 
 TEST_CASE("a launch that measured nothing, or something else, is refused", "[report]") {
-  SideRecord side("s-before");
+  SideRecord side("s", "before");
   side.add(short_run(1000, 1000));
   CHECK_THROWS_WITH(side.add(short_run(1000, 1000, "rank_dedup")), contains("do not change the configuration"));
   RunRecord failed{.results = {made_up_result("alltoall", true, {1000, 1000})}, .status = "failed"};
@@ -51,7 +52,7 @@ TEST_CASE("a launch that measured nothing, or something else, is refused", "[rep
 }
 
 TEST_CASE("one launch with other work marks the whole side", "[report]") {
-  SideRecord side("s-after");
+  SideRecord side("s", "after");
   RunRecord record{.results = {made_up_result("alltoall", true, {1000, 1000})}, .status = "ok"};
   compare_results(record.results);
   record.results[0].same_work = false;
