@@ -78,7 +78,7 @@ void refuse_below_floor(const NoiseFloor& floor, const ComparisonOptions& option
   std::string faults;
   int needed_max = 0;
   for (const auto& [metric, margin] : {std::pair{std::string("tokens_per_s"), options.throughput_margin_ratio},
-                                       std::pair{std::string("step_ns_p99"), options.step_margin_ratio}}) {
+                                       std::pair{std::string("step_ms_p99"), options.step_margin_ratio}}) {
     const auto sd = floor.sd_pair_ratio.find(metric);
     if (sd == floor.sd_pair_ratio.end()) continue;
     const int needed = required_pairs(sd->second, margin);

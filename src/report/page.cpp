@@ -85,9 +85,9 @@ std::string gate_section(const RunComparison& comparison) {
                {"n", true},
                {"verdict"}});
   for (const MetricComparison& metric : comparison.metrics) {
-    const bool is_time = metric.metric == "step_ns_p99";
+    const bool is_time = metric.metric == "step_ms_p99";
     const auto value = [&](double number) {
-      return is_time ? fmt::format("{:.2f}", number / 1e6) : fmt::format("{:.0f}", number);
+      return is_time ? fmt::format("{:.2f}", number) : fmt::format("{:.0f}", number);
     };
     const GateResult& result = metric.result;
     std::string verdict = std::string(gate_verdict_text(result.verdict));

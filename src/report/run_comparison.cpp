@@ -153,7 +153,7 @@ RunComparison compare_runs(const StoredRun& before, const StoredRun& after, cons
                                     .margin_ratio = margin});
     };
     add("tokens_per_s", tokens_per_s, Better::higher, options.throughput_margin_ratio);
-    add("step_ns_p99", step_ns_p99, Better::lower, options.step_margin_ratio);
+    add("step_ms_p99", step_ms_p99, Better::lower, options.step_margin_ratio);
   }
   const auto results = judge(family, options.policy);
   for (std::size_t i = 0; i < results.size(); ++i) comparison.metrics[i].result = results[i];

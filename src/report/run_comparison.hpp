@@ -19,7 +19,7 @@ struct ComparisonOptions {
 
 struct MetricComparison {
   std::string cell;              // the variant's label
-  std::string metric;            // "tokens_per_s", "step_ns_p99"
+  std::string metric;            // "tokens_per_s", "step_ms_p99"
   double before = 0, after = 0;  // median launch
   double margin_ratio = 0;
   GateResult result;

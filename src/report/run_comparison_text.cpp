@@ -17,7 +17,7 @@ struct Change {
 
 Change change_of(const MetricComparison& metric) {
   const GateResult& result = metric.result;
-  const bool is_time = metric.metric == "step_ns_p99";
+  const bool is_time = metric.metric == "step_ms_p99";
   return is_time ? Change{result.slowdown - 1, result.slowdown_low - 1, result.slowdown_high - 1}
                  : Change{1 / result.slowdown - 1, 1 / result.slowdown_high - 1, 1 / result.slowdown_low - 1};
 }
@@ -32,11 +32,11 @@ std::string interval_text(const MetricComparison& metric) {
 }
 
 std::string name_of(const MetricComparison& metric) {
-  return metric.metric == "step_ns_p99" ? "step p99, ms" : "tokens/s";
+  return metric.metric == "step_ms_p99" ? "step p99, ms" : "tokens/s";
 }
 
 std::string value_text(const MetricComparison& metric, double value) {
-  return metric.metric == "step_ns_p99" ? fmt::format("{:.2f}", value / 1e6) : fmt::format("{:.0f}", value);
+  return metric.metric == "step_ms_p99" ? fmt::format("{:.2f}", value) : fmt::format("{:.0f}", value);
 }
 
 int count_of(const RunComparison& comparison, GateVerdict verdict) {

@@ -313,14 +313,14 @@ double step_ms_mean(const StoredLaunch& launch) {
   return steps > 0 ? wall_ns / steps / 1e6 : 0;
 }
 
-double step_ns_p99(const StoredLaunch& launch) {
+double step_ms_p99(const StoredLaunch& launch) {
   std::vector<double> times;
   for (const StoredStep& step : launch.steps) {
     if (!step.warmup) times.push_back(step.wall_ns);
   }
   if (times.empty()) return 0;
   std::sort(times.begin(), times.end());
-  return quantile(times, 0.99);
+  return quantile(times, 0.99) / 1e6;
 }
 
 }  // namespace mrb

@@ -80,6 +80,6 @@ StoredRun parse_stored_run(const std::string& text, const std::string& file);
 // without counted steps has 0.
 double tokens_per_s(const StoredLaunch&);
 double step_ms_mean(const StoredLaunch&);
-double step_ns_p99(const StoredLaunch&);
+double step_ms_p99(const StoredLaunch&);
 
 }  // namespace mrb

@@ -16,7 +16,7 @@ StoredRun made_up() {
 }
 
 NoiseFloor floor_of(double sd) {
-  return {.session = "s", .pairs = 8, .sd_pair_ratio = {{"tokens_per_s", sd}, {"step_ns_p99", sd}}};
+  return {.session = "s", .pairs = 8, .sd_pair_ratio = {{"tokens_per_s", sd}, {"step_ms_p99", sd}}};
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ TEST_CASE("a margin below the noise is refused with the pairs it needs", "[repor
   CHECK_NOTHROW(refuse_below_floor(floor_of(0.028), {}, 24));
   CHECK_THROWS_WITH(refuse_below_floor(floor_of(0.071), {}, 24),
                     contains("tokens_per_s: pairs of the same differ by 7.1% here; a margin of 3% needs 37 pairs") &&
-                        !contains("step_ns_p99") && contains("fix: give --pairs 38"));
+                        !contains("step_ms_p99") && contains("fix: give --pairs 38"));
   CHECK_NOTHROW(refuse_below_floor(floor_of(0.071), {.throughput_margin_ratio = 0.05}, 24));
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("a run that takes a tenth longer fails both gates", "[report]") {
   CHECK(comparison.metrics[0].metric == "tokens_per_s");
   CHECK(comparison.metrics[0].before == Approx(1000.0 / 1.001));  // the median launch takes 1001 ms
   CHECK(comparison.metrics[0].result.slowdown == Approx(1.1).epsilon(0.001));
-  CHECK(comparison.metrics[1].metric == "step_ns_p99");
+  CHECK(comparison.metrics[1].metric == "step_ms_p99");
   CHECK(comparison.metrics[1].result.verdict == GateVerdict::fail);
 }
 
