@@ -43,6 +43,20 @@ void write_to(const char* log) {
   ::dup2(file, STDERR_FILENO);
 }
 
+// Told to stop, a program gets a minute to write what it has; one that hangs in the start of its libraries does not hear.
+int wait_for(pid_t started) {
+  constexpr int kGrace_ms = 60'000, kLookEvery_ms = 20;
+  int status = 0;
+  for (int waited_ms = 0;;) {
+    const pid_t ended = ::waitpid(started, &status, handed_on != 0 ? WNOHANG : 0);
+    if (ended == started || (ended < 0 && errno != EINTR)) return status;
+    if (ended != 0) continue;
+    if (waited_ms == kGrace_ms) ::kill(started, SIGKILL);
+    ::usleep(kLookEvery_ms * 1000);
+    waited_ms += kLookEvery_ms;
+  }
+}
+
 }  // namespace
 
 ChildEnd run_child(const std::vector<std::string>& words, const std::string& log, const std::string& fix) {
@@ -54,6 +68,7 @@ ChildEnd run_child(const std::vector<std::string>& words, const std::string& log
   argv.push_back(nullptr);
 
   hand_on_signals();
+  if (handed_on != 0) return {.exit_code = 128 + handed_on, .signal_handed_on = handed_on};
   const pid_t started = ::fork();
   if (started == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no ranks without someone who waits for them
@@ -64,9 +79,7 @@ ChildEnd run_child(const std::vector<std::string>& words, const std::string& log
   if (started < 0) throw not_started(std::strerror(errno));
   child = started;
   if (handed_on != 0) ::kill(started, handed_on);  // it came before there was anyone to hand it to
-  int status = 0;
-  while (::waitpid(started, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for(started);
   child = 0;
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted) throw not_started("there is no such program");
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), .signal_handed_on = handed_on};

@@ -47,10 +47,10 @@ int refuse_usage(const std::string& text) {
   return static_cast<int>(ErrorKind::config);
 }
 
-// A library that libfabric may bring along (libinfinipath) has set handlers for crashes before main(). They call exit(),
+// A library that libfabric may bring along (libinfinipath) has set handlers before main(), also for SIGTERM. They call exit(),
 // which waits for locks that the crashed thread holds: the process would hang, and its peers wait for it.
 void let_crashes_end() {
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM}) std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
