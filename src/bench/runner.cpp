@@ -26,9 +26,10 @@ class Runner {
     for (const auto& block : plan.blocks) record_.launches_planned += static_cast<int>(block.size());
   }
 
-  RunRecord run() {
+  RunRecord run(Rehearsal rehearsal) {
     const std::int64_t began_ns = context_.clock.now_ns();
-    for (std::size_t i = 0; i < plan_.experiments.size(); ++i) rehearse(record_.results[i]);
+    for (std::size_t i = 0; rehearsal == Rehearsal::yes && i < plan_.experiments.size(); ++i)
+      rehearse(record_.results[i]);
     const double limit_s = plan_.experiments.front().config.measure.time_limit_s;
     for (std::size_t block = 0; block < plan_.blocks.size() && !interrupted_; ++block) {
       const double elapsed_s = ns_to_s(context_.bootstrap.max(context_.clock.now_ns() - began_ns));
@@ -138,8 +139,8 @@ class Runner {
 
 }  // namespace
 
-RunRecord run_plan(const Plan& plan, const LaunchContext& context, const RunnerHooks& hooks) {
-  return Runner(plan, context, hooks).run();
+RunRecord run_plan(const Plan& plan, const LaunchContext& context, const RunnerHooks& hooks, Rehearsal rehearsal) {
+  return Runner(plan, context, hooks).run(rehearsal);
 }
 
 int exit_code_of(const RunRecord& record) {

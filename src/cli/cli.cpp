@@ -47,10 +47,10 @@ int refuse_usage(const std::string& text) {
   return static_cast<int>(ErrorKind::config);
 }
 
-// A library that libfabric may bring along (libinfinipath) has set handlers for crashes before main(). They call exit(),
+// A library that libfabric may bring along (libinfinipath) has set handlers before main(), also for SIGTERM. They call exit(),
 // which waits for locks that the crashed thread holds: the process would hang, and its peers wait for it.
 void let_crashes_end() {
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM}) std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
@@ -110,13 +110,17 @@ int run_cli(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   add_run_command(app, arguments, exit_code);
   add_micro_command(app, arguments, exit_code);
+  add_compare_command(app, exit_code);
+  add_ab_command(app, exit_code);
+  add_report_command(app);
   add_config_command(app);
   add_list_command(app);
   add_version_command(app);
   app.footer(
-      "Exit codes: 0 done, 2 bad usage or configuration, 4 wrong results, 5 something is missing here, 6 a "
-      "rank did\n"
-      "not answer, 7 some variants failed, 70 a bug, 130 and 143 interrupted (results so far are kept).");
+      "Exit codes: 0 done, 1 slower (gate), 2 bad usage or configuration, 3 inconclusive (gate), 4 wrong results, 5\n"
+      "something is missing here, 6 a rank did not answer, 7 some variants failed, 8 not comparable, 70 a bug, 130 "
+      "and\n"
+      "143 interrupted (results so far are kept).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

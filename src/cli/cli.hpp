@@ -28,9 +28,12 @@ struct SettingsOptions {
   SettingsSources sources() const;
 };
 
-// Each adds its command to `app`, as a callback; `run` and `micro` have exit codes of their own.
+// Each adds its command to `app`, as a callback; those that take `exit_code` have exit codes of their own.
 void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exit_code);
 void add_micro_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
+void add_compare_command(CLI::App& app, int& exit_code);
+void add_ab_command(CLI::App& app, int& exit_code);
+void add_report_command(CLI::App& app);
 void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_version_command(CLI::App& app);

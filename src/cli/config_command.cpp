@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "cli/cli.hpp"
+#include "report/result_schema.hpp"
 
 namespace mrb {
 
@@ -44,7 +45,10 @@ void add_config_command(CLI::App& app) {
     print(fmt::format("{}: valid, {} variant{}\n", checked->file, points.size(), points.size() == 1 ? "" : "s"));
   });
 
-  config->add_subcommand("schema", "Print the JSON Schema of the file")->callback([] { print(config_json_schema()); });
+  CLI::App* schema = config->add_subcommand("schema", "Print the JSON Schema of the file");
+  const auto of_result = std::make_shared<bool>(false);
+  schema->add_flag("--result", *of_result, "That of result.json instead");
+  schema->callback([of_result] { print(*of_result ? result_json_schema() : config_json_schema()); });
 }
 
 }  // namespace mrb

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "cluster/agree.hpp"
+#include "compute/backend.hpp"
 
 namespace mrb {
 
@@ -120,6 +121,12 @@ RunInfo describe_run(const std::vector<Machine>& machines, std::vector<std::stri
     if (seen.insert(machine.host).second) info.nodes.push_back(machine);
   }
   return info;
+}
+
+void describe_compute(RunInfo& info, const ComputeConfig& compute) {
+  const auto capabilities = make_compute(compute.name, {})->capabilities();
+  info.compute_device = capabilities.device;
+  info.compute_library = capabilities.loaded_library;
 }
 
 void catch_signals() {

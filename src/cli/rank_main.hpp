@@ -32,6 +32,9 @@ Settings load_on_all_ranks(Bootstrap&, const SettingsOptions&, const std::vector
 // The build, the machines and the libraries, for rank 0's record. Settings and compute are left to the caller.
 RunInfo describe_run(const std::vector<Machine>&, std::vector<std::string> arguments);
 
+// What computes, in the words of its library.
+void describe_compute(RunInfo&, const ComputeConfig&);
+
 // SIGTERM and SIGINT are remembered from now on; a command then ends as soon as it can, and keeps what it has.
 void catch_signals();
 bool is_interrupted();

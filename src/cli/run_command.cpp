@@ -10,7 +10,6 @@
 #include "cli/cli.hpp"
 #include "cli/rank_main.hpp"
 #include "cluster/agree.hpp"
-#include "compute/backend.hpp"
 #include "report/json.hpp"
 #include "report/results_folder.hpp"
 #include "report/table.hpp"
@@ -67,9 +66,7 @@ class Run {
       info_.settings = settings_;
       info_.id = ResultsFolder::new_id();
       const Config& config = plan_.experiments.front().config;
-      const auto capabilities = make_compute(config.compute.name, {})->capabilities();
-      info_.compute_device = capabilities.device;
-      info_.compute_library = capabilities.loaded_library;
+      describe_compute(info_, config.compute);
       folder_ = std::make_unique<ResultsFolder>(config.output.dir, info_.id);
       folder_->write("config.yaml", settings_yaml(info_.settings, Origins::hidden));
     });

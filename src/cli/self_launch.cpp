@@ -1,21 +1,17 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "cli/child_process.hpp"
 #include "cli/cli.hpp"
 #include "cluster/bootstrap.hpp"
 #include "cluster/machine.hpp"
@@ -24,85 +20,37 @@ namespace mrb {
 
 namespace {
 
-constexpr int kNotStarted = 127;  // as a shell says it
-
-volatile std::sig_atomic_t child = 0;
-volatile std::sig_atomic_t handed_on = 0;
-
-void hand_on(int signal, siginfo_t* info, void*) {
-  handed_on = signal;
-  // What a terminal sends, Ctrl-C, goes to mpirun as well; a second one would make it give up on the ranks.
-  const bool from_terminal = info->si_code == SI_KERNEL;
-  if (child > 0 && !from_terminal) ::kill(child, signal);
-}
-
-void hand_on_signals() {
-  struct sigaction action = {};
-  action.sa_sigaction = hand_on;
-  action.sa_flags = SA_SIGINFO;
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaction(signal, &action, nullptr);
-}
-
-// What mpirun gets, once the ranks have ended, to end itself; and after SIGTERM.
-constexpr double kGrace_s = 5, kGraceAfterTerm_s = 2;
+constexpr std::string_view kEndNotice = " ends all ranks with exit code ";
 
 // Passes on what mpirun and the ranks say, and ends an mpirun that the ranks have outlived.
-class MpirunWatch {
+class MpirunWatch final : public ChildWatch {
  public:
-  MpirunWatch(pid_t mpirun, int words) : mpirun_(mpirun), words_(words) { ::fcntl(words, F_SETFL, O_NONBLOCK); }
-  ~MpirunWatch() { ::close(words_); }
-  MpirunWatch(const MpirunWatch&) = delete;
-  MpirunWatch& operator=(const MpirunWatch&) = delete;
-
-  // Until mpirun has ended. Returns its exit code, or that of the ranks when it had to be ended.
-  int wait() {
-    constexpr int kLookEvery_ms = 50;
-    int status = 0;
-    while (::waitpid(mpirun_, &status, WNOHANG) != mpirun_) {
-      pollfd words = {words_, POLLIN, 0};
-      ::poll(&words, 1, kLookEvery_ms);
-      pass_on();
-      end_mpirun_in_time();
-      if ((words.revents & POLLHUP) != 0) ::usleep(kLookEvery_ms * 1000);  // closed: poll() would not wait
-    }
-    pass_on();
-    if (is_ended_by_us_) return exit_code_;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  void pass_on() {
-    char chunk[4096];
-    for (ssize_t bytes = 0; (bytes = ::read(words_, chunk, sizeof chunk)) > 0;) {
-      std::fwrite(chunk, 1, static_cast<std::size_t>(bytes), stderr);
-      last_lines_.append(chunk, static_cast<std::size_t>(bytes));
-    }
+  void hear(std::string_view words) override {
+    std::fwrite(words.data(), 1, words.size(), stderr);
+    last_lines_ += words;
     if (exit_code_ < 0) exit_code_ = exit_code_in(last_lines_);
     if (exit_code_ >= 0 && ended_ns_ == 0) ended_ns_ = steady_now_ns();
     const std::size_t whole = last_lines_.rfind('\n');
     if (whole != std::string::npos) last_lines_.erase(0, whole + 1);
   }
 
-  void end_mpirun_in_time() {
-    if (ended_ns_ == 0) return;
-    const double since_s = ns_to_s(steady_now_ns() - ended_ns_);
-    if (since_s < kGrace_s) return;
+  int signal_due() override {
+    constexpr double kGrace_s = 5, kGraceAfterTerm_s = 2;
+    const double since_s = ended_ns_ == 0 ? 0 : ns_to_s(steady_now_ns() - ended_ns_);
+    if (since_s < kGrace_s) return 0;
     is_ended_by_us_ = true;
-    ::kill(mpirun_, since_s < kGrace_s + kGraceAfterTerm_s ? SIGTERM : SIGKILL);
+    return since_s < kGrace_s + kGraceAfterTerm_s ? SIGTERM : SIGKILL;
   }
 
-  pid_t mpirun_;
-  int words_;
+  // mpirun's exit code, or that of the ranks when it had to be ended.
+  int exit_code(int of_mpirun) const { return is_ended_by_us_ ? exit_code_ : of_mpirun; }
+
+ private:
   std::string last_lines_;  // what has not been looked at, or is not yet a line
   int exit_code_ = -1;      // of the ranks, once they have said so
   std::int64_t ended_ns_ = 0;
   bool is_ended_by_us_ = false;
 };
-
-Error not_started(const std::string& words) {
-  return Error(ErrorKind::environment, fmt::format("mpirun could not be started: {}", words),
-               "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH");
-}
 
 }  // namespace
 
@@ -131,39 +79,11 @@ int launch_self(int ranks, const std::vector<std::string>& arguments) {
     }
   }
   const auto command = mpirun_command(ranks, arguments);
-  std::string line;
-  std::vector<char*> words;
-  for (const std::string& word : command) {
-    line += (line.empty() ? "" : " ") + word;
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
-  std::fputs(fmt::format("starting {}\n", line).c_str(), stderr);
-
-  hand_on_signals();
-  int words_of_ranks[2] = {};
-  if (::pipe2(words_of_ranks, O_CLOEXEC) != 0) throw not_started(std::strerror(errno));
-  const pid_t started = ::fork();
-  if (started == 0) {
-    ::dup2(words_of_ranks[1], STDERR_FILENO);
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no ranks without someone who waits for them
-    ::execvp(words[0], words.data());
-    ::_exit(kNotStarted);
-  }
-  if (started < 0) throw not_started(std::strerror(errno));
-  child = started;
-  ::close(words_of_ranks[1]);
-  if (handed_on != 0) ::kill(started, handed_on);  // it came before there was anyone to hand it to
-  const int exit_code = MpirunWatch(started, words_of_ranks[0]).wait();
-  if (exit_code == kNotStarted) throw not_started("it is not on PATH");
-  return handed_on != 0 ? 128 + handed_on : exit_code;
+  std::fputs(fmt::format("starting {}\n", fmt::join(command, " ")).c_str(), stderr);
+  MpirunWatch watch;
+  const ChildEnd end = run_child(command, "", "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH", &watch);
+  return end.signal_handed_on != 0 ? 128 + end.signal_handed_on : watch.exit_code(end.exit_code);
 }
-
-namespace {
-
-constexpr std::string_view kEndNotice = " ends all ranks with exit code ";
-
-}  // namespace
 
 std::string end_notice(int rank, int exit_code) {
   return fmt::format("rank {}{}{}\n", rank, kEndNotice, exit_code);

@@ -25,6 +25,7 @@ struct GrpoConfig {
   double dual_clip = 3.0;                  // bound on the loss of bad answers; 0 switches it off
   double kl_coef = 0.0;                    // weight of the k3 estimate against the initial policy
   std::string aggregation = "token_mean";  // or: sequence_mean
+  double reward_delay_ms = 0;              // slept in the phase `reward` of every step, as a slow verifier would take
   int epochs = 1;                          // passes over the step's batch
   int minibatches = 2;                     // optimiser steps per pass
   int micro_batch_tokens = 2048;           // per rank: most tokens whose activations are held at once

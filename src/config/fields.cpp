@@ -204,6 +204,9 @@ void add_grpo_fields(Table& table) {
   add("micro_batch_tokens", method, 1, kIntMax, "Most tokens a rank works on at once; a longer answer goes alone",
       &G::micro_batch_tokens);
   add("router_aux_coef", workload, 0, 1000, "Weight of the load-balancing loss", &G::router_aux_coef);
+  add("reward_delay_ms", method, 0, 600000, "Slept in the phase reward of every step, as long as a slow verifier takes",
+      &G::reward_delay_ms);
+  table.back().applies = [](const Config& config) { return config.grpo.reward_delay_ms > 0; };
 }
 
 void add_optimizer_fields(Table& table) {

@@ -1,7 +1,9 @@
 #include "grpo/rollout.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "compute/tokens.hpp"
 #include "grpo/prompts.hpp"
@@ -140,6 +142,9 @@ void RolloutEngine::sample(const std::vector<int>& slots, const Tensor& logits) 
 
 std::vector<Trajectory> RolloutEngine::take_ended() {
   const PhaseClock::Scope phase(parts_.phases, "reward");
+  if (config_.grpo.reward_delay_ms > 0 && !ended_.empty()) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(config_.grpo.reward_delay_ms));
+  }
   for (Trajectory& answer : ended_) answer.reward = class_reward(answer.prompt, answer.answer, answer.longest);
   return std::exchange(ended_, {});
 }

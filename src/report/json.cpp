@@ -159,7 +159,8 @@ std::string result_json(const RunInfo& info, const RunRecord& record) {
         {"ended", info.ended.empty() ? Json(nullptr) : Json(info.ended)},
         {"argv", info.arguments},
         {"seed", record.results.front().experiment.config.seed},
-        {"status", record.status},
+        // On disk a run is interrupted until it has come to its end, so that no way to die can leave another word there.
+        {"status", record.status == "running" ? "interrupted" : record.status},
         {"launches_done", record.launches_done},
         {"launches_planned", record.launches_planned},
         {"notes", record.notes}}},

@@ -17,4 +17,16 @@ struct TwoModes {
 // distribution are taken for two modes in less than 1% of cases (tests/stats/modes_test.cpp).
 std::optional<TwoModes> find_two_modes(std::span<const double> samples);
 
+// Modes of the launches of a comparison.
+struct ModesOverSides {
+  TwoModes modes;
+  bool are_sides = false;  // four in five launches of one side lie in one group, of the other in the other: a change
+};
+
+// Two modes that the launches before, those after, or all of them together fall into: as above, or when the best
+// division into two groups leaves less than a tenth of the variance inside them (a normal distribution leaves 0.36) and
+// the higher group is at least a tenth above the lower. A side needs eight launches and two in a group for this, both
+// together twelve and three. Not told of groups that are exactly the sides.
+std::optional<ModesOverSides> find_modes_over_sides(std::span<const double> before, std::span<const double> after);
+
 }  // namespace mrb

@@ -48,3 +48,18 @@ TEST_CASE("normal samples are seldom taken for two modes, and real modes are fou
     CHECK(found > kTrials * 99 / 100);
   }
 }
+
+TEST_CASE("modes that both sides fall into are found, sides that differ are not called modes", "[stats]") {
+  const std::vector<double> mixed = {10, 13, 10.1, 13.2, 9.9, 12.9, 10, 13.1}, low = {10, 10.1, 9.9, 10, 10.2, 10.1},
+                            high = {13, 13.1, 12.9, 13, 13.2, 13.1};
+  const auto modes = find_modes_over_sides(mixed, mixed);
+  REQUIRE(modes);
+  CHECK(modes->modes.low_count == 8);
+  CHECK(modes->modes.high_count == 8);
+  CHECK_FALSE(modes->are_sides);
+  CHECK_FALSE(find_modes_over_sides(low, high));
+  const auto nearly = find_modes_over_sides(low, std::vector<double>{13, 13.1, 12.9, 13, 13.2, 10.1});
+  REQUIRE(nearly);
+  CHECK(nearly->are_sides);
+  CHECK_FALSE(find_modes_over_sides({}, {}));
+}
