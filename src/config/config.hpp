@@ -18,7 +18,7 @@ struct GrpoConfig {
   int response_tokens_min = 4;     // each answer's longest length is drawn from this ...
   int response_tokens_max = 8;     // ... to this; it may end before, by its end token
   double temperature = 1.0;        // of sampling, and of the log-probabilities
-  std::string advantage = "grpo";  // or: grpo_population, dr_grpo, leave_one_out
+  std::string advantage = "grpo";  // how answers of a group are compared: grpo/advantages.hpp lists the kinds
   double advantage_eps = 1e-6;     // added to the standard deviation
   double clip_low = 0.2;           // the ratio is clipped to [1 - clip_low, 1 + clip_high]
   double clip_high = 0.28;

@@ -190,8 +190,9 @@ void add_grpo_fields(Table& table) {
   add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token",
       &G::response_tokens_max);
   add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
-  pick("advantage", {"grpo", "grpo_population", "dr_grpo", "leave_one_out"}, "How answers of a group are compared",
-       &G::advantage);
+  pick("advantage",
+       {"grpo", "grpo_population", "dr_grpo", "leave_one_out", "leave_one_out_std", "pass_at_k", "batch_std"},
+       "How answers of a group are compared", &G::advantage);
   add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", &G::advantage_eps);
   add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", &G::clip_low);
   add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", &G::clip_high);

@@ -84,6 +84,11 @@ void check_grpo(const GrpoConfig& grpo, Misfits& found) {
          fmt::format("{} prompts with {} answers each are {} answers a step", grpo.prompts, grpo.group_size, answers),
          fmt::format("use at most {} answers a step", kAnswersMax)});
   }
+  if (grpo.advantage == "pass_at_k" && grpo.group_size < 2) {
+    found.push_back({{"grpo.advantage", "grpo.group_size"},
+                     "advantage is pass_at_k, the best answer's lead over the second, and group_size is 1",
+                     "use a group_size of 2 or more, or another advantage"});
+  }
   if (grpo.dual_clip > 0 && grpo.dual_clip <= 1) {
     found.push_back(
         {{"grpo.dual_clip"},

@@ -85,7 +85,7 @@ struct Trainer::State {
   void reward(std::vector<Trajectory>&);
   void score(Policy&, std::vector<Trajectory>&, std::vector<float> Trajectory::*log_probs);
   void advantages(std::vector<Trajectory>&);
-  void share_lengths(const std::vector<Trajectory>&);
+  std::vector<double> of_all_ranks(const std::vector<Trajectory>&, double (*number)(const Trajectory&));
   void share_router_load();
   void train(const std::vector<Trajectory>&, const std::vector<int>& sequences);
   std::vector<float> token_losses(const MicroBatch&, std::span<const float> new_log_probs, std::int64_t batch_tokens,
@@ -206,10 +206,14 @@ void Trainer::State::score(Policy& scorer, std::vector<Trajectory>& answers,
 void Trainer::State::advantages(std::vector<Trajectory>& answers) {
   const PhaseClock::Scope phase(phases, "advantages");
   const auto group_size = static_cast<std::size_t>(config.grpo.group_size);
+  AdvantageScale scale{.eps = config.grpo.advantage_eps};
+  if (config.grpo.advantage == "batch_std") {
+    scale.batch_deviation = deviation(of_all_ranks(answers, [](const Trajectory& answer) { return answer.reward; }));
+  }
   for (std::size_t first = 0; first < answers.size(); first += group_size) {
     std::vector<double> rewards;
     for (std::size_t i = 0; i < group_size; ++i) rewards.push_back(answers[first + i].reward);
-    const auto values = group_advantages(config.grpo.advantage, rewards, config.grpo.advantage_eps);
+    const auto values = group_advantages(config.grpo.advantage, rewards, scale);
     for (std::size_t i = 0; i < group_size; ++i) answers[first + i].advantage = values[i];
   }
   for (const Trajectory& answer : answers) {
@@ -218,16 +222,18 @@ void Trainer::State::advantages(std::vector<Trajectory>& answers) {
       sums.log_prob_gap += std::abs(double{answer.rollout_log_probs[i]} - answer.old_log_probs[i]);
     }
   }
-  share_lengths(answers);
+  // Every rank then works out the size of any optimiser step's batch by itself.
+  answer_lengths =
+      of_all_ranks(answers, [](const Trajectory& answer) { return static_cast<double>(answer.answer.size()); });
 }
 
-// Every rank then works out the size of any optimiser step's batch by itself.
-void Trainer::State::share_lengths(const std::vector<Trajectory>& answers) {
-  answer_lengths.assign(static_cast<std::size_t>(config.grpo.prompts * config.grpo.group_size), 0);
-  for (const Trajectory& answer : answers) {
-    answer_lengths[static_cast<std::size_t>(answer.sequence)] = static_cast<double>(answer.answer.size());
-  }
-  collectives.all_reduce_sum(answer_lengths);
+// Collective: a number of every answer of the step, by sequence.
+std::vector<double> Trainer::State::of_all_ranks(const std::vector<Trajectory>& answers,
+                                                 double (*number)(const Trajectory&)) {
+  std::vector<double> numbers(static_cast<std::size_t>(config.grpo.prompts * config.grpo.group_size), 0);
+  for (const Trajectory& answer : answers) numbers[static_cast<std::size_t>(answer.sequence)] = number(answer);
+  collectives.all_reduce_sum(numbers);
+  return numbers;
 }
 
 void Trainer::State::share_router_load() {

@@ -43,6 +43,9 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
   CHECK_THAT(fault("grpo: {dual_clip: 0.5}"),
              contains("dual_clip is 0.5") && contains("fix: use a number above 1, such as 3, or 0"));
   CHECK(fault("grpo: {dual_clip: 0}") == "no fault");
+  CHECK(fault("grpo: {advantage: pass_at_k, group_size: 1}") ==
+        "FILE:1:19: advantage is pass_at_k, the best answer's lead over the second, and group_size is 1\n"
+        "  fix: use a group_size of 2 or more, or another advantage");
 }
 
 TEST_CASE("what can only be planned is not run, and can be looked at", "[config]") {
