@@ -182,6 +182,9 @@ void add_grpo_fields(Table& table) {
         sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
   };
   using G = GrpoConfig;
+  const auto only_if = [&](bool (*holds)(const G&)) {
+    table.back().applies = [holds](const Config& config) { return holds(config.grpo); };
+  };
   add("prompts", workload, 1, 1048576, "Prompts per step, over all ranks", &G::prompts);
   add("group_size", workload, 1, 65536, "Answers sampled per prompt", &G::group_size);
   add("prompt_tokens", workload, 1, 1048576, "Length of each prompt", &G::prompt_tokens);
@@ -194,11 +197,27 @@ void add_grpo_fields(Table& table) {
        {"grpo", "grpo_population", "dr_grpo", "leave_one_out", "leave_one_out_std", "pass_at_k", "batch_std"},
        "How answers of a group are compared", &G::advantage);
   add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", &G::advantage_eps);
+  pick("objective", {"clip", "gspo", "cispo"}, "What is optimised: ratios by token, by answer, or as fixed weights",
+       &G::objective);
   add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", &G::clip_low);
   add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", &G::clip_high);
-  add("dual_clip", workload, 0, 1000, "Bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
-  add("kl_coef", workload, 0, 1000, "Weight of the k3 estimate against the initial policy", &G::kl_coef);
-  pick("aggregation", {"token_mean", "sequence_mean"}, "How tokens are averaged in the loss", &G::aggregation);
+  add("dual_clip", workload, 0, 1000, "clip: bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
+  only_if([](const G& grpo) { return grpo.objective == "clip"; });
+  add("kl_coef", workload, 0, 1000, "Weight of the KL divergence from the initial policy", &G::kl_coef);
+  pick("kl_estimator", {"k1", "k2", "k3", "k3_plus"}, "How the divergence is estimated", &G::kl_estimator);
+  only_if([](const G& grpo) { return grpo.kl_coef > 0; });
+  pick("aggregation",
+       {"token_mean", "sequence_mean", "sequence_sum_mean", "constant_length_sum", "constant_length_mean"},
+       "How tokens are averaged in the loss", &G::aggregation);
+  pick("correction",
+       {"none", "truncate_token", "truncate_sequence", "truncate_geometric", "mask_token", "mask_sequence",
+        "mask_geometric", "decoupled"},
+       "What corrects for the rollout's other log-probabilities", &G::correction);
+  add("correction_low", workload, 0, 1, "Masks drop ratios below this", &G::correction_low);
+  only_if([](const G& grpo) { return grpo.correction.starts_with("mask"); });
+  add("correction_high", workload, 1, 1e6, "Masks drop ratios above this; truncation cuts them to it",
+      &G::correction_high);
+  only_if([](const G& grpo) { return grpo.correction != "none" && grpo.correction != "decoupled"; });
   add("epochs", workload, 1, 1000, "Passes over the step's batch", &G::epochs);
   add("minibatches", workload, 1, 1048576, "Optimiser steps per pass", &G::minibatches);
   add("micro_batch_tokens", method, 1, kIntMax, "Most tokens a rank works on at once; a longer answer goes alone",

@@ -89,6 +89,12 @@ void check_grpo(const GrpoConfig& grpo, Misfits& found) {
                      "advantage is pass_at_k, the best answer's lead over the second, and group_size is 1",
                      "use a group_size of 2 or more, or another advantage"});
   }
+  if (grpo.objective == "gspo" && (grpo.correction.ends_with("token") || grpo.correction == "decoupled")) {
+    found.push_back({{"grpo.correction", "grpo.objective"},
+                     fmt::format("objective gspo has one ratio for an answer, and correction {} one for each token",
+                                 grpo.correction),
+                     "use a correction by sequence, such as truncate_sequence, or none"});
+  }
   if (grpo.dual_clip > 0 && grpo.dual_clip <= 1) {
     found.push_back(
         {{"grpo.dual_clip"},

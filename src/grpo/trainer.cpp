@@ -9,7 +9,7 @@
 #include "compute/optimizer.hpp"
 #include "grpo/advantages.hpp"
 #include "grpo/batch.hpp"
-#include "grpo/objective.hpp"
+#include "grpo/batch_loss.hpp"
 #include "grpo/reward.hpp"
 #include "grpo/rollout.hpp"
 #include "model/policy.hpp"
@@ -285,28 +285,12 @@ void Trainer::State::train(const std::vector<Trajectory>& answers, const std::ve
 // Adds this batch's part of the loss, and returns its derivative by every log-probability.
 std::vector<float> Trainer::State::token_losses(const MicroBatch& batch, std::span<const float> new_log_probs,
                                                 std::int64_t batch_tokens, std::int64_t batch_sequences, double& loss) {
-  const GrpoConfig& grpo = config.grpo;
-  const Clipping clipping{grpo.clip_low, grpo.clip_high, grpo.dual_clip};
-  std::vector<float> derivatives;
-  derivatives.reserve(new_log_probs.size());
-  for (const Trajectory* answer : batch.answers) {
-    const double weight =
-        token_weight(grpo.aggregation, batch_tokens, batch_sequences, static_cast<std::int64_t>(answer->answer.size()));
-    for (std::size_t i = 0; i < answer->answer.size(); ++i) {
-      const double new_log_prob = new_log_probs[derivatives.size()];
-      TokenLoss token = clipped_loss(new_log_prob, answer->old_log_probs[i], answer->advantage, clipping);
-      sums.clipped += token.clipped ? 1 : 0;
-      if (grpo.kl_coef > 0) {
-        const TokenLoss kl = k3_loss(new_log_prob, answer->reference_log_probs[i]);
-        token.loss += grpo.kl_coef * kl.loss;
-        token.derivative += grpo.kl_coef * kl.derivative;
-        sums.kl += kl.loss;
-      }
-      loss += weight * token.loss;
-      derivatives.push_back(static_cast<float>(weight * token.derivative));
-    }
-  }
-  return derivatives;
+  const std::vector<double> values(new_log_probs.begin(), new_log_probs.end());
+  const BatchLoss part = batch_loss(config.grpo, batch, values, {batch_tokens, batch_sequences});
+  loss += part.loss;
+  sums.clipped += static_cast<double>(part.clipped_tokens);
+  sums.kl += part.kl;
+  return {part.derivatives.begin(), part.derivatives.end()};
 }
 
 // The balancing loss is aux_coef * experts * sum_e fraction_e * (mean over the batch's tokens of probability_e), in

@@ -46,6 +46,11 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
   CHECK(fault("grpo: {advantage: pass_at_k, group_size: 1}") ==
         "FILE:1:19: advantage is pass_at_k, the best answer's lead over the second, and group_size is 1\n"
         "  fix: use a group_size of 2 or more, or another advantage");
+  CHECK(fault("grpo: {objective: gspo, correction: mask_token}") ==
+        "FILE:1:37: objective gspo has one ratio for an answer, and correction mask_token one for each token\n"
+        "  fix: use a correction by sequence, such as truncate_sequence, or none");
+  CHECK_THAT(fault("grpo: {objective: [clip, gspo], correction: decoupled}"), contains("correction decoupled one"));
+  CHECK(fault("grpo: {objective: gspo, correction: mask_geometric}") == "no fault");
 }
 
 TEST_CASE("what can only be planned is not run, and can be looked at", "[config]") {

@@ -85,6 +85,28 @@ TEST_CASE("the parts of a micro-batch make no difference", "[grpo]") {
   check_same_curve(train(parts, 2, "alltoall", 4)[0], train(whole, 2, "alltoall", 4)[0]);
 }
 
+TEST_CASE("every variant's curve is the same on any number of ranks, in whatever parts", "[grpo]") {
+  const std::vector<void (*)(GrpoConfig&)> variants = {
+      [](GrpoConfig& grpo) { grpo.advantage = "batch_std"; },
+      [](GrpoConfig& grpo) { grpo.advantage = "leave_one_out_std"; },
+      [](GrpoConfig& grpo) { grpo.advantage = "pass_at_k"; },
+      [](GrpoConfig& grpo) { grpo.objective = "gspo", grpo.aggregation = "sequence_mean"; },
+      [](GrpoConfig& grpo) { grpo.objective = "cispo", grpo.aggregation = "constant_length_mean"; },
+      [](GrpoConfig& grpo) { grpo.kl_coef = 0.1, grpo.kl_estimator = "k3_plus"; },
+      [](GrpoConfig& grpo) { grpo.correction = "truncate_token", grpo.aggregation = "constant_length_sum"; },
+      [](GrpoConfig& grpo) { grpo.correction = "mask_sequence", grpo.aggregation = "sequence_sum_mean"; }};
+  const double plain = train(small_config(), 1, "alltoall", 3)[0].back().log_prob_mean;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    INFO("variant " << i);
+    Config config = small_config();
+    variants[i](config.grpo);
+    const auto whole = train(config, 1, "alltoall", 3)[0];
+    if (i < 6) CHECK(whole.back().log_prob_mean != Approx(plain).epsilon(1e-9));
+    config.grpo.micro_batch_tokens = 20;
+    check_same_curve(train(config, 4, "alltoall", 3)[3], whole);
+  }
+}
+
 TEST_CASE("more ranks than prompts leaves some with nothing to generate, and all go on", "[grpo]") {
   Config config = small_config();
   config.grpo.prompts = 2;
