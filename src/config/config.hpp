@@ -18,6 +18,7 @@ struct GrpoConfig {
   int response_tokens_min = 4;     // each answer's longest length is drawn from this ...
   int response_tokens_max = 8;     // ... to this; it may end before, by its end token
   double temperature = 1.0;        // of sampling, and of the log-probabilities
+  int overlong_tokens = 0;         // the last ones below response_tokens_max cost reward, the last one 1; 0: none do
   std::string advantage = "grpo";  // how answers of a group are compared: grpo/advantages.hpp lists the kinds
   double advantage_eps = 1e-6;     // added to the standard deviation
   std::string objective = "clip";  // or: gspo, cispo

@@ -193,6 +193,8 @@ void add_grpo_fields(Table& table) {
   add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token",
       &G::response_tokens_max);
   add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
+  add("overlong_tokens", workload, 0, 1048576,
+      "The last so many tokens below response_tokens_max cost reward, up to 1; 0: none", &G::overlong_tokens);
   pick("advantage",
        {"grpo", "grpo_population", "dr_grpo", "leave_one_out", "leave_one_out_std", "pass_at_k", "batch_std"},
        "How answers of a group are compared", &G::advantage);

@@ -72,6 +72,12 @@ void check_grpo(const GrpoConfig& grpo, Misfits& found) {
                                  grpo.response_tokens_max),
                      "make the smaller one the minimum"});
   }
+  if (grpo.overlong_tokens > grpo.response_tokens_max) {
+    found.push_back({{"grpo.overlong_tokens", "grpo.response_tokens_max"},
+                     fmt::format("overlong_tokens is {}, and answers have at most {} tokens", grpo.overlong_tokens,
+                                 grpo.response_tokens_max),
+                     fmt::format("use overlong_tokens of 0 to {}", grpo.response_tokens_max)});
+  }
   const std::int64_t answers = std::int64_t{grpo.prompts} * grpo.group_size;
   if (grpo.minibatches > answers) {
     found.push_back({{"grpo.minibatches", "grpo.prompts", "grpo.group_size"},

@@ -176,7 +176,9 @@ StepResult Trainer::State::run_step(int step) {
 void Trainer::State::reward(std::vector<Trajectory>& answers) {
   const PhaseClock::Scope phase(phases, "reward");
   for (Trajectory& answer : answers) {
-    answer.reward = class_reward(answer.prompt, answer.answer, answer.longest);
+    answer.reward = class_reward(answer.prompt, answer.answer, answer.longest) +
+                    overlong_penalty(static_cast<int>(answer.answer.size()), config.grpo.response_tokens_max,
+                                     config.grpo.overlong_tokens);
     sums.reward += answer.reward;
     sums.answer_tokens += static_cast<double>(answer.answer.size());
     const std::uint64_t hash = checksum(answer);

@@ -18,7 +18,7 @@ struct StepResult {
   int step = 0;
   double loss = 0;                   // the objective at the first optimiser step, before any update: comparable
   double loss_mean = 0;              // over the step's optimiser steps
-  double reward_mean = 0;            // over the step's answers, 0 to 1
+  double reward_mean = 0;            // over the step's answers, 0 to 1; the overlong penalty takes up to 1
   double kl_mean = 0;                // kl_estimator against the initial policy, per token; 0 when kl_coef is 0
   double clip_ratio = 0;             // share of trained tokens whose ratio the clipping held
   double gradient_norm = 0;          // before clipping, at the last optimiser step

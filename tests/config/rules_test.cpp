@@ -43,6 +43,8 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
   CHECK_THAT(fault("grpo: {dual_clip: 0.5}"),
              contains("dual_clip is 0.5") && contains("fix: use a number above 1, such as 3, or 0"));
   CHECK(fault("grpo: {dual_clip: 0}") == "no fault");
+  CHECK(fault("grpo: {overlong_tokens: 9}") ==
+        "FILE:1:25: overlong_tokens is 9, and answers have at most 8 tokens\n  fix: use overlong_tokens of 0 to 8");
   CHECK(fault("grpo: {advantage: pass_at_k, group_size: 1}") ==
         "FILE:1:19: advantage is pass_at_k, the best answer's lead over the second, and group_size is 1\n"
         "  fix: use a group_size of 2 or more, or another advantage");

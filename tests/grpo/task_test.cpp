@@ -47,6 +47,19 @@ TEST_CASE("the end token never counts, though its number is of class 0", "[grpo]
   CHECK(class_reward(prompt, answer, 2) == Approx(0.5));
 }
 
+// DAPO's numbers: 20480 tokens at most, of which the last 4096 cost.
+TEST_CASE("long answers lose up to one, in proportion to how far into the last tokens they get", "[grpo]") {
+  const auto penalty = [](int length) { return overlong_penalty(length, 20480, 4096); };
+  CHECK(penalty(1) == 0);
+  CHECK(penalty(16384) == 0);
+  CHECK(penalty(16385) == -1 / 4096.0);
+  CHECK(penalty(18000) == -0.39453125);
+  CHECK(penalty(20480) == -1);
+  CHECK(penalty(20481) == -1);
+  CHECK(overlong_penalty(20480, 20480, 0) == 0);
+  CHECK(overlong_penalty(4, 8, 8) == -0.5);
+}
+
 TEST_CASE("prompts are spread over ranks in contiguous parts that differ by one at most", "[grpo]") {
   for (const int ranks : {1, 2, 3, 5, 16, 20}) {
     int next = 0;

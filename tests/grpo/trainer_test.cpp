@@ -107,6 +107,16 @@ TEST_CASE("every variant's curve is the same on any number of ranks, in whatever
   }
 }
 
+// The first answers do not know of it: their tokens are the same, and their mean length says what they lose.
+TEST_CASE("the overlong penalty is part of the reward", "[grpo]") {
+  Config config = small_config();
+  const auto free = train(config, 1, "alltoall", 1)[0][0];
+  config.grpo.overlong_tokens = 8;  // each token costs an eighth
+  const auto step = train(config, 2, "alltoall", 1)[0][0];
+  CHECK(step.token_checksum == free.token_checksum);
+  CHECK(step.reward_mean == Approx(free.reward_mean - static_cast<double>(free.response_tokens) / 16 / 8));
+}
+
 TEST_CASE("more ranks than prompts leaves some with nothing to generate, and all go on", "[grpo]") {
   Config config = small_config();
   config.grpo.prompts = 2;
