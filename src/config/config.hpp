@@ -12,6 +12,7 @@ namespace mrb {
 
 // One step of GRPO. The defaults suit the model `tiny` on a laptop.
 struct GrpoConfig {
+  std::string preset = "none";     // or a framework whose choices are the defaults of some fields: grpo_presets.hpp
   int prompts = 16;                // per step, over all ranks
   int group_size = 16;             // answers sampled per prompt
   int prompt_tokens = 8;           // length of each prompt

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/faults.hpp"
+#include "config/grpo_presets.hpp"
 
 namespace mrb {
 
@@ -166,7 +167,9 @@ void add_model_fields(Table& table) {
   add("rope_theta", 1, 1e12, "Base of the rotary positions", &M::rope_theta);
   add("norm_eps", 1e-12, 1, "Added to the mean square in RMSNorm", &M::norm_eps);
   for (Field& field : table) {
-    if (field.is_model_override()) field.default_in_words = "the preset's";
+    if (!field.key.starts_with("model.")) continue;
+    field.preset = "model";
+    field.default_in_words = "the preset's";
   }
 }
 
@@ -185,6 +188,15 @@ void add_grpo_fields(Table& table) {
   const auto only_if = [&](bool (*holds)(const G&)) {
     table.back().applies = [holds](const Config& config) { return holds(config.grpo); };
   };
+  const auto from_preset = [&](auto... keys) {
+    for (const std::string key : {keys...}) {
+      Field& field = *std::find_if(table.begin(), table.end(), [&](const Field& f) { return f.key == "grpo." + key; });
+      field.preset = "grpo.preset";
+      field.default_in_words = field.get(Config{}) + ", or the preset's";
+    }
+  };
+  pick("preset", grpo_preset_names(), "Framework whose choices some of the keys below have unless given", &G::preset);
+  table.back().set = [](Config& config, const std::string& given) { apply_grpo_preset(given, config.grpo); };
   add("prompts", workload, 1, 1048576, "Prompts per step, over all ranks", &G::prompts);
   add("group_size", workload, 1, 65536, "Answers sampled per prompt", &G::group_size);
   add("prompt_tokens", workload, 1, 1048576, "Length of each prompt", &G::prompt_tokens);
@@ -225,6 +237,8 @@ void add_grpo_fields(Table& table) {
   add("micro_batch_tokens", method, 1, kIntMax, "Most tokens a rank works on at once; a longer answer goes alone",
       &G::micro_batch_tokens);
   add("router_aux_coef", workload, 0, 1000, "Weight of the load-balancing loss", &G::router_aux_coef);
+  from_preset("advantage", "advantage_eps", "clip_low", "clip_high", "dual_clip", "aggregation", "correction",
+              "correction_low", "correction_high");
 }
 
 void add_optimizer_fields(Table& table) {

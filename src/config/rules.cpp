@@ -101,6 +101,12 @@ void check_grpo(const GrpoConfig& grpo, Misfits& found) {
                                  grpo.correction),
                      "use a correction by sequence, such as truncate_sequence, or none"});
   }
+  if (grpo.preset == "verl" && grpo.objective == "gspo" && grpo.aggregation != "sequence_mean") {
+    found.push_back({{"grpo.aggregation", "grpo.objective", "grpo.preset"},
+                     fmt::format("aggregation is {}, and verl averages gspo by sequence_mean whatever it is told",
+                                 grpo.aggregation),
+                     "set aggregation: sequence_mean, or leave the preset out"});
+  }
   if (grpo.dual_clip > 0 && grpo.dual_clip <= 1) {
     found.push_back(
         {{"grpo.dual_clip"},

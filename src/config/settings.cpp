@@ -20,7 +20,6 @@ namespace {
 
 // Origins of values that nobody gave.
 constexpr const char* kDefault = "default";
-constexpr const char* kPreset = "the model preset";
 constexpr const char* kDefaultOfOneRank = "default for one rank";
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -205,7 +204,7 @@ class Loader {
   }
 
   bool is_faulty(const std::string& key) const {
-    return faulty_.contains(key) || (key.starts_with("model.") && faulty_.contains("model"));
+    return faulty_.contains(key) || faulty_.contains(find_field(key)->preset);
   }
 
   void settle_ranks() {
@@ -226,8 +225,9 @@ class Loader {
     for (const Field& field : fields()) {
       Setting& filled = setting(field.key);
       if (!filled.values.empty()) continue;
-      if (field.is_model_override()) {
-        filled.origin = kPreset;
+      const std::string preset = field.preset.empty() ? "none" : joined(setting(field.preset).values);
+      if (preset != "none") {
+        filled.origin = field.preset == "model" ? "the model preset" : fmt::format("the {} preset", preset);
       } else if (field.key == "transport" && setting("ranks").values[0] == "1") {
         filled = {field.key, {"loopback"}, kDefaultOfOneRank};
       } else {
@@ -286,11 +286,14 @@ class Loader {
   void add_misfit(const Misfit& misfit) {
     const auto& keys = misfit.keys;
     if (std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return is_faulty(key); })) return;
-    // The defaults fit each other, so one of the fields was given, or the model was.
+    // The defaults fit each other, so one of the fields was given, or a preset was.
     std::string where = setting("model").origin;
+    for (const std::string& key : keys) {
+      if (setting(key).values.empty()) where = setting(find_field(key)->preset).origin;
+    }
     for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
-      const std::string& origin = setting(*key).origin;
-      if (origin != kDefault && origin != kPreset && origin != kDefaultOfOneRank) where = origin;
+      const auto& [name, values, origin] = setting(*key);
+      if (!values.empty() && origin != kDefault && origin != kDefaultOfOneRank) where = origin;
     }
     faults_.add(where, misfit.problem, misfit.fix);
   }

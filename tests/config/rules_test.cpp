@@ -53,6 +53,10 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
         "  fix: use a correction by sequence, such as truncate_sequence, or none");
   CHECK_THAT(fault("grpo: {objective: [clip, gspo], correction: decoupled}"), contains("correction decoupled one"));
   CHECK(fault("grpo: {objective: gspo, correction: mask_geometric}") == "no fault");
+  CHECK(fault("grpo: {preset: verl, objective: gspo}") ==
+        "FILE:1:33: aggregation is token_mean, and verl averages gspo by sequence_mean whatever it is told\n"
+        "  fix: set aggregation: sequence_mean, or leave the preset out");
+  CHECK(fault("grpo: {preset: verl, objective: gspo, aggregation: sequence_mean}") == "no fault");
 }
 
 TEST_CASE("what can only be planned is not run, and can be looked at", "[config]") {

@@ -138,7 +138,7 @@ TEST_CASE("variables of others are not looked at", "[config]") {
 TEST_CASE("a section is no value", "[config]") {
   CHECK(fault("grpo: 3") ==
         "FILE:1:7: 'grpo' is a section, and has no value itself\n  fix: set the keys in it, such as "
-        "grpo.prompts");
+        "grpo.preset");
   CHECK_THAT(fault("measure: [1]"), contains("fix: set the keys in it, such as measure.blocks"));
   CHECK_THAT(fault("baseline: alltoall"),
              contains("'baseline' is a section") && contains("such as baseline.ranks_per_node"));
