@@ -200,10 +200,23 @@ void add_grpo_fields(Table& table) {
   add("prompts", workload, 1, 1048576, "Prompts per step, over all ranks", &G::prompts);
   add("group_size", workload, 1, 65536, "Answers sampled per prompt", &G::group_size);
   add("prompt_tokens", workload, 1, 1048576, "Length of each prompt", &G::prompt_tokens);
-  add("response_tokens_min", workload, 1, 1048576, "Each answer's longest length is drawn from this ...",
-      &G::response_tokens_min);
-  add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token",
-      &G::response_tokens_max);
+  add("response_tokens_max", workload, 1, 1048576, "No answer is longer", &G::response_tokens_max);
+  pick("lengths", {"until_end", "fixed", "lognormal", "empirical"},
+       "Answers end by their end token, or have response_tokens_max tokens, or a drawn number of them", &G::lengths);
+  add("response_tokens_min", workload, 1, 1048576,
+      "until_end: each answer's longest length is drawn from this to response_tokens_max", &G::response_tokens_min);
+  only_if([](const G& grpo) { return grpo.lengths == "until_end"; });
+  add("length_mean", workload, 1, 1048576, "lognormal: mean, before response_tokens_max cuts", &G::length_mean);
+  only_if([](const G& grpo) { return grpo.lengths == "lognormal"; });
+  add("length_cv", workload, 0, 10, "lognormal: standard deviation over mean", &G::length_cv);
+  only_if([](const G& grpo) { return grpo.lengths == "lognormal"; });
+  add("length_correlation", workload, 0, 1, "lognormal, empirical: of the logarithms of two lengths in a group",
+      &G::length_correlation);
+  only_if([](const G& grpo) { return grpo.lengths == "lognormal" || grpo.lengths == "empirical"; });
+  table.push_back(text("grpo.length_file", workload, "empirical: path of a file with one length per line",
+                       [](Config& c) -> std::string& { return c.grpo.length_file; }));
+  only_if([](const G& grpo) { return grpo.lengths == "empirical"; });
+  table.back().default_in_words = "none";
   add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
   add("overlong_tokens", workload, 0, 1048576,
       "The last so many tokens below response_tokens_max cost reward, up to 1; 0: none", &G::overlong_tokens);

@@ -66,11 +66,17 @@ void check_layers(const ModelShape& model, Misfits& found) {
 }
 
 void check_grpo(const GrpoConfig& grpo, Misfits& found) {
-  if (grpo.response_tokens_min > grpo.response_tokens_max) {
+  if (grpo.lengths == "until_end" && grpo.response_tokens_min > grpo.response_tokens_max) {
     found.push_back({{"grpo.response_tokens_min", "grpo.response_tokens_max"},
                      fmt::format("response_tokens_min is {}, above response_tokens_max of {}", grpo.response_tokens_min,
                                  grpo.response_tokens_max),
                      "make the smaller one the minimum"});
+  }
+  if (grpo.lengths == "lognormal" && grpo.length_mean > grpo.response_tokens_max) {
+    found.push_back(
+        {{"grpo.length_mean", "grpo.response_tokens_max", "grpo.lengths"},
+         fmt::format("length_mean is {}, above response_tokens_max of {}", grpo.length_mean, grpo.response_tokens_max),
+         "raise response_tokens_max, to some times the mean if the tail is to be seen"});
   }
   if (grpo.overlong_tokens > grpo.response_tokens_max) {
     found.push_back({{"grpo.overlong_tokens", "grpo.response_tokens_max"},
@@ -126,6 +132,11 @@ void check_execution(const Config& config, Misfits& found) {
     found.push_back({{"transport.provider", "transport"},
                      "transport 'libfabric' needs a provider, and there is no default",
                      "set transport.provider to tcp, shm or efa"});
+  }
+  if (config.grpo.lengths == "empirical" && config.grpo.length_file.empty()) {
+    found.push_back({{"grpo.length_file", "grpo.lengths"},
+                     "lengths is empirical, and there is no length_file",
+                     "set grpo.length_file to a file with one length in tokens per line"});
   }
   if (config.chaos.seed > 0 && config.chaos.stop_rank >= config.ranks) {
     found.push_back({{"chaos.stop_rank", "ranks"},

@@ -10,6 +10,7 @@
 #include "config/expand.hpp"
 #include "config/faults.hpp"
 #include "config/fields.hpp"
+#include "config/length_file.hpp"
 #include "config/list_syntax.hpp"
 #include "config/rules.hpp"
 #include "config/yaml_reader.hpp"
@@ -47,6 +48,7 @@ class Loader {
     settle_ranks();
     fill_in_defaults();
     check_transport();
+    check_length_files();
     check_baseline();
     check_points();
     faults_.report();
@@ -247,6 +249,17 @@ class Loader {
           given.origin,
           fmt::format("'{}' is {}, and the transport is {}", key, joined(given.values), joined(transport.values)),
           "leave it out, or use transport: libfabric");
+    }
+  }
+
+  // Before anything runs, and before each rank reads it for itself.
+  void check_length_files() {
+    if (!sources_.for_run || !contains(setting("grpo.lengths").values, "empirical")) return;
+    const Setting& given = setting("grpo.length_file");
+    for (const std::string& path : given.values) {
+      if (path.empty()) continue;
+      const LengthFile file = read_length_file(path);
+      if (!file.problem.empty()) faults_.add(given.origin, file.problem, file.fix);
     }
   }
 

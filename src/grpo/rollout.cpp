@@ -32,7 +32,7 @@ class Rollout {
       for (int sample = 0; sample < group_size; ++sample) {
         const int sequence = prompt * group_size + sample;
         trajectories_.push_back({.sequence = sequence,
-                                 .longest = draw_longest({config_.seed, step_, sequence}, config_.grpo),
+                                 .longest = parts_.lengths.longest({config_.seed, step_, sequence}),
                                  .prompt = tokens});
         logit_rows.push_back(prompt - prompts_.first);
       }
@@ -70,7 +70,8 @@ class Rollout {
     }
     std::vector<std::int32_t> tokens(running_.size());
     std::vector<float> log_probs(running_.size());
-    parts_.compute.operations().tokens.sample(logits.view(), config_.grpo.temperature, uniforms, tokens, log_probs);
+    parts_.compute.operations().tokens.sample(logits.view(), config_.grpo.temperature, parts_.lengths.excluded_token(),
+                                              uniforms, tokens, log_probs);
     std::vector<int> still_running;
     for (std::size_t i = 0; i < running_.size(); ++i) {
       Trajectory& answer = at(running_[i]);

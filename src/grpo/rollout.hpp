@@ -7,6 +7,7 @@
 #include "base/phase_clock.hpp"
 #include "compute/backend.hpp"
 #include "config/config.hpp"
+#include "grpo/lengths.hpp"
 #include "model/policy.hpp"
 #include "transport/collectives.hpp"
 
@@ -38,12 +39,13 @@ struct RolloutParts {
   ComputeBackend& compute;
   Collectives& collectives;
   PhaseClock& phases;
+  const ResponseLengths& lengths;
   int rank = 0;
   int ranks = 1;
 };
 
 // Collective. Answers this rank's prompts: each prompt runs once, its samples share it; then all unfinished answers
-// grow by one token at a time until the end token or their longest length. Ranks that are done go on with no tokens
+// grow by one token at a time until the end token or their longest length (lengths.hpp). Ranks that are done go on with no tokens
 // until all are. Phases: prefill, decode.
 std::vector<Trajectory> roll_out(const Config&, int step, RolloutParts);
 

@@ -70,6 +70,7 @@ struct Trainer::State {
         phases(parts.phases),
         collectives(parts.channel),
         placement{config.model.experts, ranks},
+        lengths(config.grpo),
         policy(config.model, placement, rank, config.seed, policy_parts()),
         first_moments(parts.compute, 1, count(policy.parameters().weights())),
         second_moments(parts.compute, 1, first_moments.view().columns) {
@@ -104,6 +105,7 @@ struct Trainer::State {
   PhaseClock& phases;
   Collectives collectives;
   ExpertPlacement placement;
+  ResponseLengths lengths;
   Policy policy;
   std::optional<Policy> reference;  // the initial policy, when the loss looks at it
   Tensor first_moments;
@@ -131,7 +133,7 @@ StepResult Trainer::State::run_step(int step) {
   sums = {};
   updates_this_step = 0;
 
-  auto answers = roll_out(config, step, {policy, parts.compute, collectives, phases, rank, ranks});
+  auto answers = roll_out(config, step, {policy, parts.compute, collectives, phases, lengths, rank, ranks});
   reward(answers);
   {
     const PhaseClock::Scope phase(phases, "log_probs");

@@ -43,6 +43,13 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
   CHECK_THAT(fault("grpo: {dual_clip: 0.5}"),
              contains("dual_clip is 0.5") && contains("fix: use a number above 1, such as 3, or 0"));
   CHECK(fault("grpo: {dual_clip: 0}") == "no fault");
+  CHECK(fault("grpo: {lengths: fixed, response_tokens_max: 2}") == "no fault");
+  CHECK(fault("grpo: {lengths: lognormal, length_mean: 20}") ==
+        "FILE:1:41: length_mean is 20, above response_tokens_max of 8\n"
+        "  fix: raise response_tokens_max, to some times the mean if the tail is to be seen");
+  CHECK(fault("grpo: {lengths: empirical}") ==
+        "FILE:1:17: lengths is empirical, and there is no length_file\n"
+        "  fix: set grpo.length_file to a file with one length in tokens per line");
   CHECK(fault("grpo: {overlong_tokens: 9}") ==
         "FILE:1:25: overlong_tokens is 9, and answers have at most 8 tokens\n  fix: use overlong_tokens of 0 to 8");
   CHECK(fault("grpo: {advantage: pass_at_k, group_size: 1}") ==

@@ -24,15 +24,6 @@ TEST_CASE("prompts are functions of seed, step and prompt, and end with a key", 
   CHECK(keys == std::set<std::int32_t>{1, 2, 3, 4});
 }
 
-TEST_CASE("longest lengths take both ends of their range", "[grpo]") {
-  GrpoConfig config;
-  config.response_tokens_min = 3;
-  config.response_tokens_max = 5;
-  std::set<int> lengths;
-  for (int sequence = 0; sequence < 100; ++sequence) lengths.insert(draw_longest({1, 0, sequence}, config));
-  CHECK(lengths == std::set<int>{3, 4, 5});
-}
-
 // Key 2: class 2 of 4. Of the answer 2 6 3 10, three tokens are of class 2; the longest could have been 8.
 TEST_CASE("the reward is the share of the key's class, against the longest length", "[grpo]") {
   const std::int32_t prompt[] = {9, 9, 2};

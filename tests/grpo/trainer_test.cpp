@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "grpo/lengths.hpp"
 #include "support/catch.hpp"
 #include "support/fake_clock.hpp"
 #include "support/train.hpp"
@@ -105,6 +106,25 @@ TEST_CASE("every variant's curve is the same on any number of ranks, in whatever
     config.grpo.micro_batch_tokens = 20;
     check_same_curve(train(config, 4, "alltoall", 3)[3], whole);
   }
+}
+
+// The lengths are those of lengths_test.cpp; a policy that could end would have ended some of 16 answers of 8 tokens.
+TEST_CASE("answers of a drawn length have it to the token, and rollout and trainer agree on them", "[grpo]") {
+  Config config = small_config();
+  config.model.vocab = 8;  // one in eight tokens would be the end
+  config.grpo.lengths = "fixed";
+  const auto fixed = train(config, 2, "alltoall", 3);
+  for (const StepResult& step : fixed[0]) {
+    CHECK(step.response_tokens == 16 * 8);
+    CHECK(step.log_prob_gap < 1e-5);
+  }
+  config.grpo.lengths = "lognormal";
+  const ResponseLengths lengths(config.grpo);
+  int tokens = 0;
+  for (int sequence = 0; sequence < 16; ++sequence) tokens += lengths.longest({config.seed, 0, sequence});
+  const auto one = train(config, 1, "alltoall", 3)[0];
+  CHECK(one[0].response_tokens == tokens);
+  check_same_curve(train(config, 4, "alltoall", 3)[0], one);
 }
 
 // The first answers do not know of it: their tokens are the same, and their mean length says what they lose.
