@@ -21,7 +21,7 @@ struct GrpoConfig {
   int response_tokens_min = 4;      // until_end: each answer's longest length is drawn from this to response_tokens_max
   double length_mean = 4;           // lognormal: before response_tokens_max cuts
   double length_cv = 1;             // lognormal: standard deviation over mean
-  double length_correlation = 0.5;  // lognormal, empirical: of the logarithms of two lengths in a group
+  double length_correlation = 0.5;  // lognormal, empirical: within a group, of the normal numbers behind them
   std::string length_file = "";     // empirical: one length per line
   double temperature = 1.0;         // of sampling, and of the log-probabilities
   int overlong_tokens = 0;          // the last ones below response_tokens_max cost reward, the last one 1; 0: none do

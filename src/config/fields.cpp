@@ -185,7 +185,8 @@ void add_grpo_fields(Table& table) {
         sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
   };
   using G = GrpoConfig;
-  const auto only_if = [&](bool (*holds)(const G&)) {
+  const auto only_if = [&](const char* needs, bool (*holds)(const G&)) {
+    table.back().needs = needs;
     table.back().applies = [holds](const Config& config) { return holds(config.grpo); };
   };
   const auto from_preset = [&](auto... keys) {
@@ -205,17 +206,18 @@ void add_grpo_fields(Table& table) {
        "Answers end by their end token, or have response_tokens_max tokens, or a drawn number of them", &G::lengths);
   add("response_tokens_min", workload, 1, 1048576,
       "until_end: each answer's longest length is drawn from this to response_tokens_max", &G::response_tokens_min);
-  only_if([](const G& grpo) { return grpo.lengths == "until_end"; });
+  only_if("grpo.lengths: until_end", [](const G& grpo) { return grpo.lengths == "until_end"; });
   add("length_mean", workload, 1, 1048576, "lognormal: mean, before response_tokens_max cuts", &G::length_mean);
-  only_if([](const G& grpo) { return grpo.lengths == "lognormal"; });
+  only_if("grpo.lengths: lognormal", [](const G& grpo) { return grpo.lengths == "lognormal"; });
   add("length_cv", workload, 0, 10, "lognormal: standard deviation over mean", &G::length_cv);
-  only_if([](const G& grpo) { return grpo.lengths == "lognormal"; });
-  add("length_correlation", workload, 0, 1, "lognormal, empirical: of the logarithms of two lengths in a group",
-      &G::length_correlation);
-  only_if([](const G& grpo) { return grpo.lengths == "lognormal" || grpo.lengths == "empirical"; });
+  only_if("grpo.lengths: lognormal", [](const G& grpo) { return grpo.lengths == "lognormal"; });
+  add("length_correlation", workload, 0, 1,
+      "lognormal, empirical: within a group, of the normal numbers behind the lengths", &G::length_correlation);
+  only_if("grpo.lengths: lognormal",
+          [](const G& grpo) { return grpo.lengths == "lognormal" || grpo.lengths == "empirical"; });
   table.push_back(text("grpo.length_file", workload, "empirical: path of a file with one length per line",
                        [](Config& c) -> std::string& { return c.grpo.length_file; }));
-  only_if([](const G& grpo) { return grpo.lengths == "empirical"; });
+  only_if("grpo.lengths: empirical", [](const G& grpo) { return grpo.lengths == "empirical"; });
   table.back().default_in_words = "none";
   add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
   add("overlong_tokens", workload, 0, 1048576,
@@ -223,16 +225,18 @@ void add_grpo_fields(Table& table) {
   pick("advantage",
        {"grpo", "grpo_population", "dr_grpo", "leave_one_out", "leave_one_out_std", "pass_at_k", "batch_std"},
        "How answers of a group are compared", &G::advantage);
-  add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", &G::advantage_eps);
+  add("advantage_eps", workload, 0, 1, "Added to the standard deviation", &G::advantage_eps);
+  only_if("grpo.advantage: grpo",
+          [](const G& grpo) { return grpo.advantage != "dr_grpo" && grpo.advantage != "leave_one_out"; });
   pick("objective", {"clip", "gspo", "cispo"}, "What is optimised: ratios by token, by answer, or as fixed weights",
        &G::objective);
   add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", &G::clip_low);
   add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", &G::clip_high);
   add("dual_clip", workload, 0, 1000, "clip: bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
-  only_if([](const G& grpo) { return grpo.objective == "clip"; });
+  only_if("grpo.objective: clip", [](const G& grpo) { return grpo.objective == "clip"; });
   add("kl_coef", workload, 0, 1000, "Weight of the KL divergence from the initial policy", &G::kl_coef);
   pick("kl_estimator", {"k1", "k2", "k3", "k3_plus"}, "How the divergence is estimated", &G::kl_estimator);
-  only_if([](const G& grpo) { return grpo.kl_coef > 0; });
+  only_if("grpo.kl_coef: 0.001", [](const G& grpo) { return grpo.kl_coef > 0; });
   pick("aggregation",
        {"token_mean", "sequence_mean", "sequence_sum_mean", "constant_length_sum", "constant_length_mean"},
        "How tokens are averaged in the loss", &G::aggregation);
@@ -241,10 +245,11 @@ void add_grpo_fields(Table& table) {
         "mask_geometric", "decoupled"},
        "What corrects for the rollout's other log-probabilities", &G::correction);
   add("correction_low", workload, 0, 1, "Masks drop ratios below this", &G::correction_low);
-  only_if([](const G& grpo) { return grpo.correction.starts_with("mask"); });
+  only_if("grpo.correction: mask_token", [](const G& grpo) { return grpo.correction.starts_with("mask"); });
   add("correction_high", workload, 1, 1e6, "Masks drop ratios above this; truncation cuts them to it",
       &G::correction_high);
-  only_if([](const G& grpo) { return grpo.correction != "none" && grpo.correction != "decoupled"; });
+  only_if("grpo.correction: truncate_token",
+          [](const G& grpo) { return grpo.correction != "none" && grpo.correction != "decoupled"; });
   add("epochs", workload, 1, 1000, "Passes over the step's batch", &G::epochs);
   add("minibatches", workload, 1, 1048576, "Optimiser steps per pass", &G::minibatches);
   add("micro_batch_tokens", method, 1, kIntMax, "Most tokens a rank works on at once; a longer answer goes alone",

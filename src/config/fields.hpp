@@ -38,6 +38,10 @@ struct Field {
   // Whether the field means anything in this configuration; null: always.
   std::function<bool(const Config&)> applies;
 
+  // What makes it mean something, as "key: value"; then a value that is given where it means nothing is a fault. Empty:
+  // such a value is not looked at.
+  std::string needs;
+
   // The key of the field whose choice gives this one's value when nobody does: "model", "grpo.preset"; empty: none.
   std::string preset;
 

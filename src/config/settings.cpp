@@ -291,8 +291,25 @@ class Loader {
       return;
     }
     const Purpose purpose = sources_.for_run ? Purpose::run : Purpose::show;
-    for (const Point& point : expand(settings_)) {
+    const std::vector<Point> all = expand(settings_);
+    check_unused(all);
+    for (const Point& point : all) {
       for (const Misfit& misfit : misfits(point.config, purpose)) add_misfit(misfit);
+    }
+  }
+
+  // What means nothing in any combination would be set aside in silence. Defaults may stand, as for the transport.
+  void check_unused(const std::vector<Point>& all) {
+    for (const Setting& given : settings_.fields) {
+      const Field& field = *find_field(given.key);
+      const std::string controlling = field.needs.substr(0, field.needs.find(':'));
+      if (controlling.empty() || is_faulty(controlling) || given.values.empty() || given.origin == kDefault) continue;
+      if (given.values == std::vector{field.get(Config{})}) continue;
+      if (std::any_of(all.begin(), all.end(), [&](const Point& point) { return field.applies(point.config); }))
+        continue;
+      faults_.add(given.origin,
+                  fmt::format("'{}' is {}, and means nothing here", given.key, shown(joined(given.values))),
+                  fmt::format("leave it out, or set {} or the like", field.needs));
     }
   }
 

@@ -16,9 +16,9 @@ namespace mrb {
 //   fixed      response_tokens_max tokens.
 //   lognormal  exp(mu + s z) tokens, s^2 = ln(1 + cv^2), mu = ln(mean) - s^2 / 2, with length_mean and length_cv.
 //   empirical  The length at the share Phi(z) of the sorted lengths in length_file, each line as likely as any other.
-// z = sqrt(rho) prompt effect + sqrt(1 - rho) sample effect, both standard normal: rho, length_correlation, is the
-// correlation of the logarithms of two lengths in a group. Lengths are rounded, and at least 1 and at most
-// response_tokens_max.
+// z = sqrt(rho) prompt effect + sqrt(1 - rho) sample effect, both standard normal: rho, length_correlation, correlates
+// the z of two answers in a group, and so the logarithms of lognormal lengths. Lengths are rounded, and at least 1 and
+// at most response_tokens_max.
 //
 // An answer of a drawn length has exactly that many tokens, so that every variant and schedule does the same work: the
 // end token cannot be drawn. Other tokens are, in the proportions that the policy gives them, p(v) / (1 - p(end)),

@@ -43,5 +43,4 @@ TEST_CASE("a file that is none is named before anything runs, beside every other
   CHECK_THAT(text, contains("FILE:1:41: the lengths in '" + path + "': there is no such file"));
   CHECK_THAT(text, contains("fix: give a readable text file with one length in tokens per line") &&
                        contains("2 faults") && contains("dual_clip is 0.5"));
-  CHECK(test::fault("grpo: {length_file: " + path + "}") == "no fault");  // nobody reads it
 }
