@@ -8,6 +8,8 @@
 
 namespace mrb {
 
+constexpr std::int32_t kNoToken = -1;
+
 class TokenOps {
  public:
   virtual ~TokenOps() = default;
@@ -27,8 +29,9 @@ class TokenOps {
                                  std::span<const float> log_sum, std::span<const float> dlog_probs) = 0;
 
   // ids[t] is drawn from softmax(logits[t] / temperature) by inverting its cumulative sum (f64, ascending id) at
-  // uniforms[t] in [0, 1). log_probs[t] is the drawn token's.
-  virtual void sample(ConstMatrix logits, double temperature, std::span<const double> uniforms,
+  // uniforms[t] in [0, 1). The token `excluded`, unless it is kNoToken, is never drawn: the others are, in the
+  // proportions they have in the softmax. log_probs[t] is the drawn token's in the whole softmax in either case.
+  virtual void sample(ConstMatrix logits, double temperature, std::int32_t excluded, std::span<const double> uniforms,
                       std::span<std::int32_t> ids, std::span<float> log_probs) = 0;
 };
 

@@ -12,19 +12,31 @@ namespace mrb {
 
 // One step of GRPO. The defaults suit the model `tiny` on a laptop.
 struct GrpoConfig {
-  int prompts = 16;                // per step, over all ranks
-  int group_size = 16;             // answers sampled per prompt
-  int prompt_tokens = 8;           // length of each prompt
-  int response_tokens_min = 4;     // each answer's longest length is drawn from this ...
-  int response_tokens_max = 8;     // ... to this; it may end before, by its end token
-  double temperature = 1.0;        // of sampling, and of the log-probabilities
-  std::string advantage = "grpo";  // or: grpo_population, dr_grpo, leave_one_out
-  double advantage_eps = 1e-6;     // added to the standard deviation
-  double clip_low = 0.2;           // the ratio is clipped to [1 - clip_low, 1 + clip_high]
+  std::string preset = "none";        // or a framework whose choices are the defaults of some fields: grpo_presets.hpp
+  int prompts = 16;                   // per step, over all ranks
+  int group_size = 16;                // answers sampled per prompt
+  int prompt_tokens = 8;              // length of each prompt
+  int response_tokens_max = 8;        // no answer is longer
+  std::string lengths = "until_end";  // or: fixed, lognormal, empirical (grpo/lengths.hpp)
+  int response_tokens_min = 4;      // until_end: each answer's longest length is drawn from this to response_tokens_max
+  double length_mean = 4;           // lognormal: before response_tokens_max cuts
+  double length_cv = 1;             // lognormal: standard deviation over mean
+  double length_correlation = 0.5;  // lognormal, empirical: within a group, of the normal numbers behind them
+  std::string length_file = "";     // empirical: one length per line
+  double temperature = 1.0;         // of sampling, and of the log-probabilities
+  int overlong_tokens = 0;          // the last ones below response_tokens_max cost reward, the last one 1; 0: none do
+  std::string advantage = "grpo";   // how answers of a group are compared: grpo/advantages.hpp lists the kinds
+  double advantage_eps = 1e-6;      // added to the standard deviation
+  std::string objective = "clip";   // or: gspo, cispo
+  double clip_low = 0.2;            // the ratio is clipped to [1 - clip_low, 1 + clip_high]
   double clip_high = 0.28;
   double dual_clip = 3.0;                  // bound on the loss of bad answers; 0 switches it off
-  double kl_coef = 0.0;                    // weight of the k3 estimate against the initial policy
-  std::string aggregation = "token_mean";  // or: sequence_mean
+  double kl_coef = 0.0;                    // weight of the KL divergence from the initial policy
+  std::string kl_estimator = "k3";         // or: k1, k2, k3_plus
+  std::string aggregation = "token_mean";  // how tokens are averaged: grpo/objective.hpp lists the ways
+  std::string correction = "none";         // for the rollout's other policy: grpo/correction.hpp lists them
+  double correction_low = 0.0;             // masks drop ratios below this ...
+  double correction_high = 2.0;            // ... and above this; truncation cuts them to it
   double reward_delay_ms = 0;              // slept in the phase `reward` of every step, as a slow verifier would take
   int epochs = 1;                          // passes over the step's batch
   int minibatches = 2;                     // optimiser steps per pass

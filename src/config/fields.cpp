@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/faults.hpp"
+#include "config/grpo_presets.hpp"
 #include "config/roles.hpp"
 
 namespace mrb {
@@ -167,7 +168,9 @@ void add_model_fields(Table& table) {
   add("rope_theta", 1, 1e12, "Base of the rotary positions", &M::rope_theta);
   add("norm_eps", 1e-12, 1, "Added to the mean square in RMSNorm", &M::norm_eps);
   for (Field& field : table) {
-    if (field.is_model_override()) field.default_in_words = "the preset's";
+    if (!field.key.starts_with("model.")) continue;
+    field.preset = "model";
+    field.default_in_words = "the preset's";
   }
 }
 
@@ -183,22 +186,71 @@ void add_grpo_fields(Table& table) {
         sentence, [member](Config & c) -> auto& { return c.grpo.*member; }));
   };
   using G = GrpoConfig;
+  const auto only_if = [&](const char* needs, bool (*holds)(const G&)) {
+    table.back().needs = needs;
+    table.back().applies = [holds](const Config& config) { return holds(config.grpo); };
+  };
+  const auto from_preset = [&](auto... keys) {
+    for (const std::string key : {keys...}) {
+      Field& field = *std::find_if(table.begin(), table.end(), [&](const Field& f) { return f.key == "grpo." + key; });
+      field.preset = "grpo.preset";
+      field.default_in_words = field.get(Config{}) + ", or the preset's";
+    }
+  };
+  pick("preset", grpo_preset_names(), "Framework whose choices some of the keys below have unless given", &G::preset);
+  table.back().set = [](Config& config, const std::string& given) { apply_grpo_preset(given, config.grpo); };
   add("prompts", workload, 1, 1048576, "Prompts per step, over all ranks", &G::prompts);
   add("group_size", workload, 1, 65536, "Answers sampled per prompt", &G::group_size);
   add("prompt_tokens", workload, 1, 1048576, "Length of each prompt", &G::prompt_tokens);
-  add("response_tokens_min", workload, 1, 1048576, "Each answer's longest length is drawn from this ...",
-      &G::response_tokens_min);
-  add("response_tokens_max", workload, 1, 1048576, "... to this; it may end before, by its end token",
-      &G::response_tokens_max);
+  add("response_tokens_max", workload, 1, 1048576, "No answer is longer", &G::response_tokens_max);
+  pick("lengths", {"until_end", "fixed", "lognormal", "empirical"},
+       "Answers end by their end token, or have response_tokens_max tokens, or a drawn number of them", &G::lengths);
+  add("response_tokens_min", workload, 1, 1048576,
+      "until_end: each answer's longest length is drawn from this to response_tokens_max", &G::response_tokens_min);
+  only_if("grpo.lengths: until_end", [](const G& grpo) { return grpo.lengths == "until_end"; });
+  add("length_mean", workload, 1, 1048576, "lognormal: mean, before response_tokens_max cuts", &G::length_mean);
+  only_if("grpo.lengths: lognormal", [](const G& grpo) { return grpo.lengths == "lognormal"; });
+  add("length_cv", workload, 0, 10, "lognormal: standard deviation over mean", &G::length_cv);
+  only_if("grpo.lengths: lognormal", [](const G& grpo) { return grpo.lengths == "lognormal"; });
+  add("length_correlation", workload, 0, 1,
+      "lognormal, empirical: within a group, of the normal numbers behind the lengths", &G::length_correlation);
+  only_if("grpo.lengths: lognormal",
+          [](const G& grpo) { return grpo.lengths == "lognormal" || grpo.lengths == "empirical"; });
+  table.push_back(text("grpo.length_file", workload, "empirical: path of a file with one length per line",
+                       [](Config& c) -> std::string& { return c.grpo.length_file; }));
+  only_if("grpo.lengths: empirical", [](const G& grpo) { return grpo.lengths == "empirical"; });
+  table.back().default_in_words = "none";
   add("temperature", workload, 0.01, 100, "Of sampling and of log-probabilities", &G::temperature);
-  pick("advantage", {"grpo", "grpo_population", "dr_grpo", "leave_one_out"}, "How answers of a group are compared",
-       &G::advantage);
-  add("advantage_eps", workload, 0, 1, "Added to the group's standard deviation", &G::advantage_eps);
+  add("overlong_tokens", workload, 0, 1048576,
+      "The last so many tokens below response_tokens_max cost reward, up to 1; 0: none", &G::overlong_tokens);
+  pick("advantage",
+       {"grpo", "grpo_population", "dr_grpo", "leave_one_out", "leave_one_out_std", "pass_at_k", "batch_std"},
+       "How answers of a group are compared", &G::advantage);
+  add("advantage_eps", workload, 0, 1, "Added to the standard deviation", &G::advantage_eps);
+  only_if("grpo.advantage: grpo",
+          [](const G& grpo) { return grpo.advantage != "dr_grpo" && grpo.advantage != "leave_one_out"; });
+  pick("objective", {"clip", "gspo", "cispo"}, "What is optimised: ratios by token, by answer, or as fixed weights",
+       &G::objective);
   add("clip_low", workload, 0, 1, "The ratio is clipped below 1 - clip_low", &G::clip_low);
   add("clip_high", workload, 0, 100, "The ratio is clipped above 1 + clip_high", &G::clip_high);
-  add("dual_clip", workload, 0, 1000, "Bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
-  add("kl_coef", workload, 0, 1000, "Weight of the k3 estimate against the initial policy", &G::kl_coef);
-  pick("aggregation", {"token_mean", "sequence_mean"}, "How tokens are averaged in the loss", &G::aggregation);
+  add("dual_clip", workload, 0, 1000, "clip: bound on the loss of bad answers, above 1; 0: none", &G::dual_clip);
+  only_if("grpo.objective: clip", [](const G& grpo) { return grpo.objective == "clip"; });
+  add("kl_coef", workload, 0, 1000, "Weight of the KL divergence from the initial policy", &G::kl_coef);
+  pick("kl_estimator", {"k1", "k2", "k3", "k3_plus"}, "How the divergence is estimated", &G::kl_estimator);
+  only_if("grpo.kl_coef: 0.001", [](const G& grpo) { return grpo.kl_coef > 0; });
+  pick("aggregation",
+       {"token_mean", "sequence_mean", "sequence_sum_mean", "constant_length_sum", "constant_length_mean"},
+       "How tokens are averaged in the loss", &G::aggregation);
+  pick("correction",
+       {"none", "truncate_token", "truncate_sequence", "truncate_geometric", "mask_token", "mask_sequence",
+        "mask_geometric", "decoupled"},
+       "What corrects for the rollout's other log-probabilities", &G::correction);
+  add("correction_low", workload, 0, 1, "Masks drop ratios below this", &G::correction_low);
+  only_if("grpo.correction: mask_token", [](const G& grpo) { return grpo.correction.starts_with("mask"); });
+  add("correction_high", workload, 1, 1e6, "Masks drop ratios above this; truncation cuts them to it",
+      &G::correction_high);
+  only_if("grpo.correction: truncate_token",
+          [](const G& grpo) { return grpo.correction != "none" && grpo.correction != "decoupled"; });
   add("epochs", workload, 1, 1000, "Passes over the step's batch", &G::epochs);
   add("minibatches", workload, 1, 1048576, "Optimiser steps per pass", &G::minibatches);
   add("micro_batch_tokens", method, 1, kIntMax, "Most tokens a rank works on at once; a longer answer goes alone",
@@ -207,6 +259,8 @@ void add_grpo_fields(Table& table) {
   add("reward_delay_ms", method, 0, 600000, "Slept in the phase reward of every step, as long as a slow verifier takes",
       &G::reward_delay_ms);
   table.back().applies = [](const Config& config) { return config.grpo.reward_delay_ms > 0; };
+  from_preset("advantage", "advantage_eps", "clip_low", "clip_high", "dual_clip", "aggregation", "correction",
+              "correction_low", "correction_high");
 }
 
 void add_optimizer_fields(Table& table) {

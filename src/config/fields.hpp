@@ -38,10 +38,16 @@ struct Field {
   // Whether the field means anything in this configuration; null: always.
   std::function<bool(const Config&)> applies;
 
+  // What makes it mean something, as "key: value"; then a value that is given where it means nothing is a fault. Empty:
+  // such a value is not looked at.
+  std::string needs;
+
+  // The key of the field whose choice gives this one's value when nobody does: "model", "grpo.preset"; empty: none.
+  std::string preset;
+
   bool names_section = false;  // "transport": in YAML it may stand alone, or as `name` in the section's mapping
 
   bool is_axis() const { return kind != FieldKind::session; }
-  bool is_model_override() const { return key.starts_with("model."); }  // otherwise the preset's value
   std::string section() const { return key.substr(0, key.find('.')); }
   std::string flag() const;      // "--grpo-prompts"
   std::string variable() const;  // "MRB_GRPO_PROMPTS"

@@ -118,11 +118,23 @@ void check_layers(const ModelShape& model, Misfits& found) {
 }
 
 void check_grpo(const GrpoConfig& grpo, Misfits& found) {
-  if (grpo.response_tokens_min > grpo.response_tokens_max) {
+  if (grpo.lengths == "until_end" && grpo.response_tokens_min > grpo.response_tokens_max) {
     found.push_back({{"grpo.response_tokens_min", "grpo.response_tokens_max"},
                      fmt::format("response_tokens_min is {}, above response_tokens_max of {}", grpo.response_tokens_min,
                                  grpo.response_tokens_max),
                      "make the smaller one the minimum"});
+  }
+  if (grpo.lengths == "lognormal" && grpo.length_mean > grpo.response_tokens_max) {
+    found.push_back(
+        {{"grpo.length_mean", "grpo.response_tokens_max", "grpo.lengths"},
+         fmt::format("length_mean is {}, above response_tokens_max of {}", grpo.length_mean, grpo.response_tokens_max),
+         "raise response_tokens_max, to some times the mean if the tail is to be seen"});
+  }
+  if (grpo.overlong_tokens > grpo.response_tokens_max) {
+    found.push_back({{"grpo.overlong_tokens", "grpo.response_tokens_max"},
+                     fmt::format("overlong_tokens is {}, and answers have at most {} tokens", grpo.overlong_tokens,
+                                 grpo.response_tokens_max),
+                     fmt::format("use overlong_tokens of 0 to {}", grpo.response_tokens_max)});
   }
   const std::int64_t answers = std::int64_t{grpo.prompts} * grpo.group_size;
   if (grpo.minibatches > answers) {
@@ -135,6 +147,23 @@ void check_grpo(const GrpoConfig& grpo, Misfits& found) {
         {{"grpo.prompts", "grpo.group_size"},
          fmt::format("{} prompts with {} answers each are {} answers a step", grpo.prompts, grpo.group_size, answers),
          fmt::format("use at most {} answers a step", kAnswersMax)});
+  }
+  if (grpo.advantage == "pass_at_k" && grpo.group_size < 2) {
+    found.push_back({{"grpo.advantage", "grpo.group_size"},
+                     "advantage is pass_at_k, the best answer's lead over the second, and group_size is 1",
+                     "use a group_size of 2 or more, or another advantage"});
+  }
+  if (grpo.objective == "gspo" && (grpo.correction.ends_with("token") || grpo.correction == "decoupled")) {
+    found.push_back({{"grpo.correction", "grpo.objective"},
+                     fmt::format("objective gspo has one ratio for an answer, and correction {} one for each token",
+                                 grpo.correction),
+                     "use a correction by sequence, such as truncate_sequence, or none"});
+  }
+  if (grpo.preset == "verl" && grpo.objective == "gspo" && grpo.aggregation != "sequence_mean") {
+    found.push_back({{"grpo.aggregation", "grpo.objective", "grpo.preset"},
+                     fmt::format("aggregation is {}, and verl averages gspo by sequence_mean whatever it is told",
+                                 grpo.aggregation),
+                     "set aggregation: sequence_mean, or leave the preset out"});
   }
   if (grpo.dual_clip > 0 && grpo.dual_clip <= 1) {
     found.push_back(
@@ -155,6 +184,11 @@ void check_execution(const Config& config, Misfits& found) {
     found.push_back({{"transport.provider", "transport"},
                      "transport 'libfabric' needs a provider, and there is no default",
                      "set transport.provider to tcp, shm or efa"});
+  }
+  if (config.grpo.lengths == "empirical" && config.grpo.length_file.empty()) {
+    found.push_back({{"grpo.length_file", "grpo.lengths"},
+                     "lengths is empirical, and there is no length_file",
+                     "set grpo.length_file to a file with one length in tokens per line"});
   }
   if (config.chaos.seed > 0 && config.chaos.stop_rank >= config.ranks) {
     found.push_back({{"chaos.stop_rank", "ranks"},

@@ -10,6 +10,7 @@
 #include "config/expand.hpp"
 #include "config/faults.hpp"
 #include "config/fields.hpp"
+#include "config/length_file.hpp"
 #include "config/list_syntax.hpp"
 #include "config/rules.hpp"
 #include "config/yaml_reader.hpp"
@@ -20,7 +21,6 @@ namespace {
 
 // Origins of values that nobody gave.
 constexpr const char* kDefault = "default";
-constexpr const char* kPreset = "the model preset";
 constexpr const char* kDefaultOfOneRank = "default for one rank";
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -48,6 +48,7 @@ class Loader {
     settle_ranks();
     fill_in_defaults();
     check_transport();
+    check_length_files();
     check_baseline();
     check_points();
     faults_.report();
@@ -205,7 +206,7 @@ class Loader {
   }
 
   bool is_faulty(const std::string& key) const {
-    return faulty_.contains(key) || (key.starts_with("model.") && faulty_.contains("model"));
+    return faulty_.contains(key) || faulty_.contains(find_field(key)->preset);
   }
 
   void settle_ranks() {
@@ -226,8 +227,9 @@ class Loader {
     for (const Field& field : fields()) {
       Setting& filled = setting(field.key);
       if (!filled.values.empty()) continue;
-      if (field.is_model_override()) {
-        filled.origin = kPreset;
+      const std::string preset = field.preset.empty() ? "none" : joined(setting(field.preset).values);
+      if (preset != "none") {
+        filled.origin = field.preset == "model" ? "the model preset" : fmt::format("the {} preset", preset);
       } else if (field.key == "transport" && setting("ranks").values[0] == "1") {
         filled = {field.key, {"loopback"}, kDefaultOfOneRank};
       } else {
@@ -247,6 +249,17 @@ class Loader {
           given.origin,
           fmt::format("'{}' is {}, and the transport is {}", key, joined(given.values), joined(transport.values)),
           "leave it out, or use transport: libfabric");
+    }
+  }
+
+  // Before anything runs, and before each rank reads it for itself.
+  void check_length_files() {
+    if (!sources_.for_run || !contains(setting("grpo.lengths").values, "empirical")) return;
+    const Setting& given = setting("grpo.length_file");
+    for (const std::string& path : given.values) {
+      if (path.empty()) continue;
+      const LengthFile file = read_length_file(path);
+      if (!file.problem.empty()) faults_.add(given.origin, file.problem, file.fix);
     }
   }
 
@@ -278,19 +291,39 @@ class Loader {
       return;
     }
     const Purpose purpose = sources_.for_run ? Purpose::run : Purpose::show;
-    for (const Point& point : expand(settings_)) {
+    const std::vector<Point> all = expand(settings_);
+    check_unused(all);
+    for (const Point& point : all) {
       for (const Misfit& misfit : misfits(point.config, purpose)) add_misfit(misfit);
+    }
+  }
+
+  // What means nothing in any combination would be set aside in silence. Defaults may stand, as for the transport.
+  void check_unused(const std::vector<Point>& all) {
+    for (const Setting& given : settings_.fields) {
+      const Field& field = *find_field(given.key);
+      const std::string controlling = field.needs.substr(0, field.needs.find(':'));
+      if (controlling.empty() || is_faulty(controlling) || given.values.empty() || given.origin == kDefault) continue;
+      if (given.values == std::vector{field.get(Config{})}) continue;
+      if (std::any_of(all.begin(), all.end(), [&](const Point& point) { return field.applies(point.config); }))
+        continue;
+      faults_.add(given.origin,
+                  fmt::format("'{}' is {}, and means nothing here", given.key, shown(joined(given.values))),
+                  fmt::format("leave it out, or set {} or the like", field.needs));
     }
   }
 
   void add_misfit(const Misfit& misfit) {
     const auto& keys = misfit.keys;
     if (std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return is_faulty(key); })) return;
-    // The defaults fit each other, so one of the fields was given, or the model was.
+    // The defaults fit each other, so one of the fields was given, or a preset was.
     std::string where = setting("model").origin;
+    for (const std::string& key : keys) {
+      if (setting(key).values.empty()) where = setting(find_field(key)->preset).origin;
+    }
     for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
-      const std::string& origin = setting(*key).origin;
-      if (origin != kDefault && origin != kPreset && origin != kDefaultOfOneRank) where = origin;
+      const auto& [name, values, origin] = setting(*key);
+      if (!values.empty() && origin != kDefault && origin != kDefaultOfOneRank) where = origin;
     }
     faults_.add(where, misfit.problem, misfit.fix);
   }

@@ -32,7 +32,7 @@ struct SettingsSources {
 // The values of one field.
 struct Setting {
   std::string key;                  // "grpo.prompts"; the name of a section is called like the section: "transport"
-  std::vector<std::string> values;  // canonical text, in the order given; none: the model preset's value
+  std::vector<std::string> values;  // canonical text, in the order given; none: the preset's value
   std::string origin;               // "default", "quickstart.yaml:3:7", "MRB_SEED", "--set grpo.prompts", "--seed"
 };
 

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "config/fields.hpp"
+#include "config/grpo_presets.hpp"
 #include "config/settings.hpp"
 
 namespace mrb {
@@ -68,9 +69,7 @@ std::string yaml_of(const std::vector<Line>& lines, const std::string& indent = 
 
 std::string settings_yaml(const Settings& settings, Origins origins) {
   Config preset;
-  const Setting& model = settings.at("model");
-  find_field(model.key)->set(preset, model.values[0]);
-  const bool one_model = model.values.size() == 1;
+  for (const char* key : {"model", "grpo.preset"}) find_field(key)->set(preset, settings.at(key).values[0]);
   std::vector<Line> lines, baseline;
   for (const Field& field : fields()) {
     const auto& [key, values, origin] = settings.at(field.key);
@@ -78,7 +77,7 @@ std::string settings_yaml(const Settings& settings, Origins origins) {
     const std::string comment = origins == Origins::shown ? origin : "";
     if (is_given) {
       lines.push_back({&field, list_text(values), comment});
-    } else if (origins == Origins::shown && field.is_model_override() && one_model) {
+    } else if (origins == Origins::shown && !field.preset.empty() && settings.at(field.preset).values.size() == 1) {
       lines.push_back({&field, field.get(preset), comment, false});
     }
     const auto named = settings.baseline.find(key);
@@ -92,10 +91,12 @@ std::string config_yaml(const Config& config, const std::vector<std::string>& co
   for (const auto& line : comment) text += "# " + line + "\n";
   Config preset;
   preset.model = find_model_preset(config.model.name).value_or(ModelShape{});
+  apply_grpo_preset(config.grpo.preset, preset.grpo);
   std::vector<Line> lines;
   for (const Field& field : fields()) {
     if (field.applies && !field.applies(config)) continue;
-    if (field.is_model_override() && field.get(config) == field.get(preset)) continue;
+    const bool has_preset = !field.preset.empty() && find_field(field.preset)->get(config) != "none";
+    if (has_preset && field.get(config) == field.get(preset)) continue;
     lines.push_back({&field, quoted(field.get(config)), ""});
   }
   return text + yaml_of(lines);

@@ -9,7 +9,7 @@
 #include "compute/optimizer.hpp"
 #include "grpo/advantages.hpp"
 #include "grpo/batch.hpp"
-#include "grpo/objective.hpp"
+#include "grpo/batch_loss.hpp"
 #include "model/policy.hpp"
 #include "transport/collectives.hpp"
 
@@ -85,7 +85,7 @@ struct Learner::State {
   void count(const std::vector<Trajectory>&);
   void score(Policy&, std::vector<Trajectory>&, std::vector<float> Trajectory::*log_probs);
   void advantages(std::vector<Trajectory>&);
-  void share_lengths(const std::vector<Trajectory>&);
+  std::vector<double> of_all_ranks(const std::vector<Trajectory>&, double (*number)(const Trajectory&));
   void share_router_load();
   void train(const std::vector<Trajectory>&, const std::vector<int>& sequences);
   std::vector<float> token_losses(const MicroBatch&, std::span<const float> new_log_probs, std::int64_t batch_tokens,
@@ -216,10 +216,14 @@ void Learner::State::score(Policy& scorer, std::vector<Trajectory>& answers,
 void Learner::State::advantages(std::vector<Trajectory>& answers) {
   const PhaseClock::Scope phase(phases, "advantages");
   const auto group_size = static_cast<std::size_t>(config.grpo.group_size);
+  AdvantageScale scale{.eps = config.grpo.advantage_eps};
+  if (config.grpo.advantage == "batch_std") {
+    scale.batch_deviation = deviation(of_all_ranks(answers, [](const Trajectory& answer) { return answer.reward; }));
+  }
   for (std::size_t first = 0; first < answers.size(); first += group_size) {
     std::vector<double> rewards;
     for (std::size_t i = 0; i < group_size; ++i) rewards.push_back(answers[first + i].reward);
-    const auto values = group_advantages(config.grpo.advantage, rewards, config.grpo.advantage_eps);
+    const auto values = group_advantages(config.grpo.advantage, rewards, scale);
     for (std::size_t i = 0; i < group_size; ++i) answers[first + i].advantage = values[i];
   }
   for (const Trajectory& answer : answers) {
@@ -228,16 +232,18 @@ void Learner::State::advantages(std::vector<Trajectory>& answers) {
       sums.log_prob_gap += std::abs(double{answer.rollout_log_probs[i]} - answer.old_log_probs[i]);
     }
   }
-  share_lengths(answers);
+  // Every rank then works out the size of any optimiser step's batch by itself.
+  answer_lengths =
+      of_all_ranks(answers, [](const Trajectory& answer) { return static_cast<double>(answer.answer.size()); });
 }
 
-// Every rank then works out the size of any optimiser step's batch by itself.
-void Learner::State::share_lengths(const std::vector<Trajectory>& answers) {
-  answer_lengths.assign(static_cast<std::size_t>(config.grpo.prompts * config.grpo.group_size), 0);
-  for (const Trajectory& answer : answers) {
-    answer_lengths[static_cast<std::size_t>(answer.sequence)] = static_cast<double>(answer.answer.size());
-  }
-  collectives.all_reduce_sum(answer_lengths);
+// Collective: a number of every answer of the step, by sequence.
+std::vector<double> Learner::State::of_all_ranks(const std::vector<Trajectory>& answers,
+                                                 double (*number)(const Trajectory&)) {
+  std::vector<double> numbers(static_cast<std::size_t>(config.grpo.prompts * config.grpo.group_size), 0);
+  for (const Trajectory& answer : answers) numbers[static_cast<std::size_t>(answer.sequence)] = number(answer);
+  collectives.all_reduce_sum(numbers);
+  return numbers;
 }
 
 void Learner::State::share_router_load() {
@@ -289,28 +295,12 @@ void Learner::State::train(const std::vector<Trajectory>& answers, const std::ve
 // Adds this batch's part of the loss, and returns its derivative by every log-probability.
 std::vector<float> Learner::State::token_losses(const MicroBatch& batch, std::span<const float> new_log_probs,
                                                 std::int64_t batch_tokens, std::int64_t batch_sequences, double& loss) {
-  const GrpoConfig& grpo = config.grpo;
-  const Clipping clipping{grpo.clip_low, grpo.clip_high, grpo.dual_clip};
-  std::vector<float> derivatives;
-  derivatives.reserve(new_log_probs.size());
-  for (const Trajectory* answer : batch.answers) {
-    const double weight =
-        token_weight(grpo.aggregation, batch_tokens, batch_sequences, static_cast<std::int64_t>(answer->answer.size()));
-    for (std::size_t i = 0; i < answer->answer.size(); ++i) {
-      const double new_log_prob = new_log_probs[derivatives.size()];
-      TokenLoss token = clipped_loss(new_log_prob, answer->old_log_probs[i], answer->advantage, clipping);
-      sums.clipped += token.clipped ? 1 : 0;
-      if (grpo.kl_coef > 0) {
-        const TokenLoss kl = k3_loss(new_log_prob, answer->reference_log_probs[i]);
-        token.loss += grpo.kl_coef * kl.loss;
-        token.derivative += grpo.kl_coef * kl.derivative;
-        sums.kl += kl.loss;
-      }
-      loss += weight * token.loss;
-      derivatives.push_back(static_cast<float>(weight * token.derivative));
-    }
-  }
-  return derivatives;
+  const std::vector<double> values(new_log_probs.begin(), new_log_probs.end());
+  const BatchLoss part = batch_loss(config.grpo, batch, values, {batch_tokens, batch_sequences});
+  loss += part.loss;
+  sums.clipped += static_cast<double>(part.clipped_tokens);
+  sums.kl += part.kl;
+  return {part.derivatives.begin(), part.derivatives.end()};
 }
 
 // The balancing loss is aux_coef * experts * sum_e fraction_e * (mean over the batch's tokens of probability_e), in

@@ -20,9 +20,9 @@ struct StepResult {
   int step = 0;
   double loss = 0;                   // the objective at the first optimiser step, before any update: comparable
   double loss_mean = 0;              // over the step's optimiser steps
-  double reward_mean = 0;            // over the step's answers, 0 to 1
-  double kl_mean = 0;                // k3 against the initial policy, per token; 0 when kl_coef is 0
-  double clip_ratio = 0;             // share of trained tokens whose gradient the clipping stopped
+  double reward_mean = 0;            // over the step's answers, 0 to 1; the overlong penalty takes up to 1
+  double kl_mean = 0;                // kl_estimator against the initial policy, per token; 0 when kl_coef is 0
+  double clip_ratio = 0;             // share of trained tokens whose ratio the clipping held
   double gradient_norm = 0;          // before clipping, at the last optimiser step
   double log_prob_mean = 0;          // of the trained policy before the update, per response token: comparable
   double log_prob_gap = 0;           // mean |log p of the rollout - log p of the trainer| over response tokens

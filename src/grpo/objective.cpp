@@ -12,12 +12,24 @@ namespace mrb {
 namespace {
 
 constexpr double kLogRatioMax = 20;
+constexpr double kK3Max = 10;
+
+double ratio_of(double difference) {
+  return std::exp(std::clamp(difference, -kLogRatioMax, kLogRatioMax));
+}
+
+TokenLoss k3_loss(double difference) {
+  const double d = std::clamp(difference, -kLogRatioMax, kLogRatioMax);
+  const double value = std::exp(-d) + d - 1;
+  if (value > kK3Max) return {.loss = kK3Max, .derivative = 0, .clipped = false};
+  return {.loss = value, .derivative = 1 - std::exp(-d), .clipped = false};
+}
 
 }  // namespace
 
 TokenLoss clipped_loss(double new_log_prob, double old_log_prob, double advantage, const Clipping& clipping) {
   const double difference = new_log_prob - old_log_prob;
-  const double ratio = std::exp(std::clamp(difference, -kLogRatioMax, kLogRatioMax));
+  const double ratio = ratio_of(difference);
   const double held = std::clamp(ratio, 1 - clipping.low, 1 + clipping.high);
   const double free_loss = -ratio * advantage;
   const double held_loss = -held * advantage;
@@ -30,18 +42,32 @@ TokenLoss clipped_loss(double new_log_prob, double old_log_prob, double advantag
   return result;
 }
 
-TokenLoss k3_loss(double new_log_prob, double reference_log_prob) {
-  const double free = reference_log_prob - new_log_prob;
-  const double d = std::clamp(free, -kLogRatioMax, kLogRatioMax);
-  return {.loss = std::exp(d) - d - 1, .derivative = free == d ? 1 - std::exp(d) : 0};
+TokenLoss cispo_loss(double new_log_prob, double old_log_prob, double advantage, const Clipping& clipping) {
+  const double ratio = ratio_of(new_log_prob - old_log_prob);
+  const double held = std::clamp(ratio, 1 - clipping.low, 1 + clipping.high);
+  return {.loss = -held * advantage * new_log_prob, .derivative = -held * advantage, .clipped = held != ratio};
 }
 
-double token_weight(std::string_view aggregation, std::int64_t batch_tokens, std::int64_t batch_sequences,
-                    std::int64_t sequence_tokens) {
-  if (aggregation == "token_mean") return 1.0 / static_cast<double>(batch_tokens);
-  if (aggregation == "sequence_mean") return 1.0 / static_cast<double>(batch_sequences * sequence_tokens);
+TokenLoss kl_loss(std::string_view estimator, double new_log_prob, double reference_log_prob) {
+  const double difference = new_log_prob - reference_log_prob;
+  if (estimator == "k1") return {.loss = difference, .derivative = 1, .clipped = false};
+  if (estimator == "k2") return {.loss = difference * difference / 2, .derivative = difference, .clipped = false};
+  if (estimator == "k3") return k3_loss(difference);
+  if (estimator == "k3_plus") return {.loss = k3_loss(difference).loss, .derivative = difference, .clipped = false};
+  throw Error(ErrorKind::config, fmt::format("there is no KL estimator called '{}'", estimator),
+              "use one of: k1, k2, k3, k3_plus");
+}
+
+double token_weight(std::string_view aggregation, const BatchSize& batch, std::int64_t sequence_tokens,
+                    std::int64_t length_max) {
+  const auto inverse = [](std::int64_t count) { return 1.0 / static_cast<double>(count); };
+  if (aggregation == "token_mean") return inverse(batch.tokens);
+  if (aggregation == "sequence_mean") return inverse(batch.sequences * sequence_tokens);
+  if (aggregation == "sequence_sum_mean") return inverse(batch.sequences);
+  if (aggregation == "constant_length_sum") return inverse(length_max);
+  if (aggregation == "constant_length_mean") return inverse(batch.sequences * length_max);
   throw Error(ErrorKind::config, fmt::format("there is no aggregation called '{}'", aggregation),
-              "use one of: token_mean, sequence_mean");
+              "use one of: token_mean, sequence_mean, sequence_sum_mean, constant_length_sum, constant_length_mean");
 }
 
 }  // namespace mrb

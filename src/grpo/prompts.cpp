@@ -21,12 +21,6 @@ std::vector<std::int32_t> draw_prompt(std::uint64_t seed, int step, int prompt, 
   return tokens;
 }
 
-int draw_longest(const SequenceId& id, const GrpoConfig& config) {
-  Random random({id.seed, Random::lengths, key(id.step), key(id.sequence)});
-  const int choices = config.response_tokens_max - config.response_tokens_min + 1;
-  return config.response_tokens_min + static_cast<int>(random.below(static_cast<std::uint64_t>(choices)));
-}
-
 double draw_uniform(const SequenceId& id, int position) {
   return Random({id.seed, Random::sampling, key(id.step), key(id.sequence), key(position)}).uniform();
 }

@@ -1,5 +1,4 @@
-// The synthetic task: what is asked, how long an answer may get, and which random numbers it is sampled with. All are
-// functions of (seed, step, sequence), so any rank may draw any of them, and all variants do the same work.
+// The synthetic task: what is asked, and which random numbers it is sampled with. Both are functions of (seed, step, sequence), so any rank may draw any of them, and all variants do the same work.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +19,6 @@ struct SequenceId {
 
 // Random tokens other than the end token; the last is the key, one of tokens 1 to kRewardClasses (reward.hpp).
 std::vector<std::int32_t> draw_prompt(std::uint64_t seed, int step, int prompt, const GrpoConfig&, int vocab);
-
-// The longest the answer may get, from response_tokens_min to response_tokens_max, both possible.
-int draw_longest(const SequenceId&, const GrpoConfig&);
 
 // In [0, 1): decides which token is sampled at this position of the answer.
 double draw_uniform(const SequenceId&, int position);

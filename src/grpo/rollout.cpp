@@ -27,6 +27,7 @@ int cache_slots(const Config& config, int answers) {
 RolloutEngine::RolloutEngine(const Config& config, int slots, RolloutParts parts)
     : config_(config),
       parts_(parts),
+      lengths_(config.grpo),
       cache_(parts.compute, config.model, slots, config.grpo.prompt_tokens + config.grpo.response_tokens_max),
       trajectories_(static_cast<std::size_t>(slots)) {
   for (int slot = slots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
@@ -50,7 +51,7 @@ void RolloutEngine::admit(int version) {
     slots.push_back(slot);
     at(slot) = {.step = next.step,
                 .sequence = next.sequence,
-                .longest = draw_longest({config_.seed, next.step, next.sequence}, config_.grpo),
+                .longest = lengths_.longest({config_.seed, next.step, next.sequence}),
                 .prompt = draw_prompt(config_.seed, next.step, next.sequence / config_.grpo.group_size, config_.grpo,
                                       config_.model.vocab)};
   }
@@ -126,7 +127,8 @@ void RolloutEngine::sample(const std::vector<int>& slots, const Tensor& logits) 
   }
   std::vector<std::int32_t> tokens(slots.size());
   std::vector<float> log_probs(slots.size());
-  parts_.compute.operations().tokens.sample(logits.view(), config_.grpo.temperature, uniforms, tokens, log_probs);
+  parts_.compute.operations().tokens.sample(logits.view(), config_.grpo.temperature, lengths_.excluded_token(),
+                                            uniforms, tokens, log_probs);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Trajectory& answer = at(slots[i]);
     answer.answer.push_back(tokens[i]);
@@ -145,7 +147,11 @@ std::vector<Trajectory> RolloutEngine::take_ended() {
   if (config_.grpo.reward_delay_ms > 0 && !ended_.empty()) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(config_.grpo.reward_delay_ms));
   }
-  for (Trajectory& answer : ended_) answer.reward = class_reward(answer.prompt, answer.answer, answer.longest);
+  for (Trajectory& answer : ended_) {
+    answer.reward = class_reward(answer.prompt, answer.answer, answer.longest) +
+                    overlong_penalty(static_cast<int>(answer.answer.size()), config_.grpo.response_tokens_max,
+                                     config_.grpo.overlong_tokens);
+  }
   return std::exchange(ended_, {});
 }
 

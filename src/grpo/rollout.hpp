@@ -10,6 +10,7 @@
 #include "base/phase_clock.hpp"
 #include "compute/backend.hpp"
 #include "config/config.hpp"
+#include "grpo/lengths.hpp"
 #include "grpo/trajectory.hpp"
 #include "model/kv_cache.hpp"
 #include "model/policy.hpp"
@@ -75,6 +76,7 @@ class RolloutEngine {
 
   const Config& config_;
   RolloutParts parts_;
+  ResponseLengths lengths_;
   KvCache cache_;
   std::vector<Trajectory> trajectories_;  // by slot
   std::vector<int> free_slots_;           // the lowest last

@@ -27,10 +27,10 @@ struct Draw {
   float log_prob = 0;
 };
 
-Draw sample(const Numbers& logits, double uniform, double temperature = 1) {
+Draw sample(const Numbers& logits, double uniform, double temperature = 1, std::int32_t excluded = kNoToken) {
   Tokens tokens;
   Draw drawn;
-  tokens.ops.sample(logits.view(), temperature, std::span(&uniform, 1), std::span(&drawn.id, 1),
+  tokens.ops.sample(logits.view(), temperature, excluded, std::span(&uniform, 1), std::span(&drawn.id, 1),
                     std::span(&drawn.log_prob, 1));
   return drawn;
 }
@@ -142,6 +142,33 @@ TEST_CASE("an impossible token is never drawn, first, last or between", "[comput
   CHECK(sample(logits, 0.0).log_prob == Approx(-std::log(2.0)).epsilon(1e-6));
 }
 
+// Without token 0 the others of the example have 0.276004 0.101536 0.167405 of 0.544946: sums 0.506480 0.692804 1.
+TEST_CASE("an excluded token is never drawn, and the others keep their proportions and log-probabilities",
+          "[compute]") {
+  const auto without = [](std::int32_t excluded, double uniform) { return sample(example(), uniform, 1, excluded); };
+  CHECK(without(0, 0.0).id == 1);
+  CHECK(without(0, 0.50647).id == 1);
+  CHECK(without(0, 0.50649).id == 2);
+  CHECK(without(0, 0.69279).id == 2);
+  CHECK(without(0, 0.69281).id == 3);
+  CHECK(without(0, std::nextafter(1.0, 0.0)).id == 3);
+  CHECK(without(0, 0.5).log_prob == Approx(-1.287338672).epsilon(1e-6));
+  // Without 2: 0.455054 0.276004 0.167405 of 0.898464. Without 3: 0.455054 0.276004 0.101536 of 0.832595.
+  CHECK(without(2, 0.81367).id == 1);
+  CHECK(without(2, 0.81369).id == 3);
+  CHECK(without(3, 0.87804).id == 1);
+  CHECK(without(3, 0.87806).id == 2);
+  CHECK(without(3, std::nextafter(1.0, 0.0)).id == 2);
+}
+
+TEST_CASE("an excluded token is not drawn even where it has all probability", "[compute]") {
+  Numbers logits(1, 3);
+  logits.values = {1e4f, 1, 1};
+  CHECK(sample(logits, 0.25, 1, 0).id == 1);
+  CHECK(sample(logits, 0.75, 1, 0).id == 2);
+  CHECK(sample(logits, 0.75, 1, 0).log_prob == Approx(1 - 1e4));
+}
+
 TEST_CASE("sampled tokens come as often as they are probable", "[compute]") {
   Tokens tokens;
   constexpr std::int64_t kDraws = 20'000;
@@ -152,7 +179,7 @@ TEST_CASE("sampled tokens come as often as they are probable", "[compute]") {
   for (std::int64_t t = 0; t < kDraws; ++t) uniforms.push_back(random.uniform());
   std::vector<std::int32_t> ids(static_cast<std::size_t>(kDraws));
   std::vector<float> log_probs(ids.size());
-  tokens.ops.sample(logits.view(), 1, uniforms, ids, log_probs);
+  tokens.ops.sample(logits.view(), 1, kNoToken, uniforms, ids, log_probs);
   const double expected[] = {0.455054234, 0.276004345, 0.101536324, 0.167405097};
   for (std::int32_t v = 0; v < 4; ++v) {
     const auto count = static_cast<double>(std::count(ids.begin(), ids.end(), v));

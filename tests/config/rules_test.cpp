@@ -43,6 +43,27 @@ TEST_CASE("the numbers of a step fit each other", "[config]") {
   CHECK_THAT(fault("grpo: {dual_clip: 0.5}"),
              contains("dual_clip is 0.5") && contains("fix: use a number above 1, such as 3, or 0"));
   CHECK(fault("grpo: {dual_clip: 0}") == "no fault");
+  CHECK(fault("grpo: {lengths: fixed, response_tokens_max: 2}") == "no fault");
+  CHECK(fault("grpo: {lengths: lognormal, length_mean: 20}") ==
+        "FILE:1:41: length_mean is 20, above response_tokens_max of 8\n"
+        "  fix: raise response_tokens_max, to some times the mean if the tail is to be seen");
+  CHECK(fault("grpo: {lengths: empirical}") ==
+        "FILE:1:17: lengths is empirical, and there is no length_file\n"
+        "  fix: set grpo.length_file to a file with one length in tokens per line");
+  CHECK(fault("grpo: {overlong_tokens: 9}") ==
+        "FILE:1:25: overlong_tokens is 9, and answers have at most 8 tokens\n  fix: use overlong_tokens of 0 to 8");
+  CHECK(fault("grpo: {advantage: pass_at_k, group_size: 1}") ==
+        "FILE:1:19: advantage is pass_at_k, the best answer's lead over the second, and group_size is 1\n"
+        "  fix: use a group_size of 2 or more, or another advantage");
+  CHECK(fault("grpo: {objective: gspo, correction: mask_token}") ==
+        "FILE:1:37: objective gspo has one ratio for an answer, and correction mask_token one for each token\n"
+        "  fix: use a correction by sequence, such as truncate_sequence, or none");
+  CHECK_THAT(fault("grpo: {objective: [clip, gspo], correction: decoupled}"), contains("correction decoupled one"));
+  CHECK(fault("grpo: {objective: gspo, correction: mask_geometric}") == "no fault");
+  CHECK(fault("grpo: {preset: verl, objective: gspo}") ==
+        "FILE:1:33: aggregation is token_mean, and verl averages gspo by sequence_mean whatever it is told\n"
+        "  fix: set aggregation: sequence_mean, or leave the preset out");
+  CHECK(fault("grpo: {preset: verl, objective: gspo, aggregation: sequence_mean}") == "no fault");
 }
 
 TEST_CASE("what can only be planned is not run, and can be looked at", "[config]") {

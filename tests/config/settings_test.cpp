@@ -135,10 +135,21 @@ TEST_CASE("variables of others are not looked at", "[config]") {
   CHECK(load_settings({.environment = {{"MRB_TRANSPORT", "mpi"}}}).at("transport").values == Values{"mpi"});
 }
 
+TEST_CASE("a value that means nothing in any combination is a fault, not set aside", "[config]") {
+  CHECK(fault("grpo: {length_mean: 5}") ==
+        "FILE:1:21: 'grpo.length_mean' is 5, and means nothing here\n"
+        "  fix: leave it out, or set grpo.lengths: lognormal or the like");
+  CHECK(fault("grpo: {lengths: [fixed, lognormal], length_mean: 5}") == "no fault");
+  CHECK(fault("grpo: {length_mean: 4}") == "no fault");  // the default: a resolved configuration has it
+  CHECK_THAT(fault("grpo: {objective: cispo, dual_clip: 2}"), contains("set grpo.objective: clip or the like"));
+  CHECK_THAT(fault("grpo: {correction: decoupled, correction_high: 5}"), contains("'grpo.correction_high' is 5"));
+  CHECK_THAT(fault("grpo: {lengths: lognormel, length_mean: 5}"), !contains("means nothing"));
+}
+
 TEST_CASE("a section is no value", "[config]") {
   CHECK(fault("grpo: 3") ==
         "FILE:1:7: 'grpo' is a section, and has no value itself\n  fix: set the keys in it, such as "
-        "grpo.prompts");
+        "grpo.preset");
   CHECK_THAT(fault("measure: [1]"), contains("fix: set the keys in it, such as measure.blocks"));
   CHECK_THAT(fault("baseline: alltoall"),
              contains("'baseline' is a section") && contains("such as baseline.ranks_per_node"));

@@ -1,7 +1,9 @@
 // Worked numbers: computed in double precision from the formulae, for the rewards of four groups.
 #include "grpo/advantages.hpp"
 
+#include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "support/catch.hpp"
@@ -11,9 +13,12 @@ using mrb::test::Approx;
 
 namespace {
 
+constexpr const char* kKinds[] = {"grpo",      "grpo_population", "dr_grpo", "leave_one_out", "leave_one_out_std",
+                                  "pass_at_k", "batch_std"};
+
 void check(const char* kind, const std::vector<double>& rewards, const std::vector<double>& expected,
            double eps = 1e-6) {
-  const auto advantages = group_advantages(kind, rewards, eps);
+  const auto advantages = group_advantages(kind, rewards, {.eps = eps, .batch_deviation = mrb::deviation(rewards)});
   REQUIRE(advantages.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     INFO(kind << " of reward " << rewards[i]);
@@ -53,46 +58,92 @@ TEST_CASE("advantages of graded answers", "[grpo]") {
   check("leave_one_out", rewards, {-.6, -.2, 1 / 3.0, 0.466666667});
 }
 
+// The others of the winner of [1, 0 x 7] are all alike, and their deviation is 0: its advantage of 1 - 0 is not divided.
+// Those of a loser hold one 1 in seven: mean 1/7, unbiased variance (1/7)(6/7)(7/6) = 1/7.
+TEST_CASE("leaving one out of the deviation too never divides by zero", "[grpo]") {
+  const double loser = -1.0 / 7 / (std::sqrt(1.0 / 7) + 1e-6);
+  check("leave_one_out_std", {1, 0, 0, 0, 0, 0, 0, 0}, {1, loser, loser, loser, loser, loser, loser, loser});
+  check("leave_one_out_std", {1, 0.1, 0.1, 0.1},
+        {0.9, -0.3 / std::sqrt(0.27), -0.3 / std::sqrt(0.27), -0.3 / std::sqrt(0.27)}, 0);
+  check("leave_one_out_std", {1, 0}, {1, -1});  // one other has no deviation
+}
+
+// Others of .2 are .5 .9 1: mean .8, variance (.09 + .01 + .04) / 2 = .07; of .5: .7, .19; of .9: .566667, .163333; of 1:
+// .533333, .123333.
+TEST_CASE("leaving one out of the deviation of graded answers", "[grpo]") {
+  check("leave_one_out_std", {.2, .5, .9, 1},
+        {-.6 / std::sqrt(.07), -.2 / std::sqrt(.19), (1 / 3.0) / std::sqrt(.49 / 3), (1.4 / 3) / std::sqrt(.37 / 3)},
+        0);
+}
+
+// s of the graded answers is 0.369684550; the best is 0.1 above the second.
+TEST_CASE("pass at k rewards the best answer by its lead, and no other", "[grpo]") {
+  check("pass_at_k", {.2, .5, .9, 1}, {0, 0, 0, 0.1 / (0.369684550 + 1e-6)});
+  check("pass_at_k", {1, 0, 0, 0, 0, 0, 0, 0}, {1 / (std::sqrt(0.125) + 1e-6), 0, 0, 0, 0, 0, 0, 0});
+  check("pass_at_k", {1, 0, 0, 1}, {0, 0, 0, 0});  // two best: no lead
+}
+
+TEST_CASE("the batch's deviation scales every group alike", "[grpo]") {
+  const auto advantages =
+      group_advantages("batch_std", std::vector<double>{1, 0, 0, 1}, {.eps = 1e-4, .batch_deviation = 0.4});
+  CHECK(advantages[0] == Approx(0.5 / 0.4001).margin(1e-12));
+  CHECK(advantages[1] == Approx(-0.5 / 0.4001).margin(1e-12));
+}
+
+TEST_CASE("a deviation is exactly zero when nothing deviates", "[grpo]") {
+  CHECK(mrb::deviation(std::vector<double>{0.1, 0.1, 0.1}) == 0);
+  CHECK(mrb::deviation(std::vector<double>{3}) == 0);
+  CHECK(mrb::deviation(std::vector<double>{}) == 0);
+  CHECK(mrb::deviation(std::vector<double>{1, 3}) == Approx(std::sqrt(2.0)));
+}
+
 TEST_CASE("a group whose answers are all alike teaches nothing, whatever the kind", "[grpo]") {
-  for (const char* kind : {"grpo", "grpo_population", "dr_grpo", "leave_one_out"})
+  for (const char* kind : kKinds) {
     check(kind, {1, 1, 1, 1}, {0, 0, 0, 0});
-  check("grpo", {0.1, 0.1, 0.1}, {0, 0, 0}, 0);  // the mean of three tenths is not exactly a tenth
+    check(kind, {0.1, 0.1, 0.1}, {0, 0, 0}, 0);  // the mean of three tenths is not exactly a tenth
+  }
 }
 
 TEST_CASE("a group of one is compared with nothing", "[grpo]") {
   check("grpo", {0.7}, {0.7 / (1 + 1e-6)});  // mean 0, deviation 1
-  check("dr_grpo", {0.7}, {0});
-  check("leave_one_out", {0.7}, {0});
+  for (const char* kind : {"dr_grpo", "leave_one_out", "leave_one_out_std", "batch_std"}) check(kind, {0.7}, {0});
 }
 
 TEST_CASE("advantages add up to nothing and do not change with a constant added to all rewards", "[grpo]") {
   const std::vector<double> rewards = {.3, 1.7, -.4, .9, 0};
   std::vector<double> shifted = rewards;
   for (double& reward : shifted) reward += 12.5;
-  for (const char* kind : {"grpo", "grpo_population", "dr_grpo", "leave_one_out"}) {
+  const mrb::AdvantageScale scale{.eps = 1e-6, .batch_deviation = 0.3};
+  for (const std::string_view kind : kKinds) {
     INFO(kind);
-    const auto advantages = group_advantages(kind, rewards, 1e-6);
-    CHECK(std::accumulate(advantages.begin(), advantages.end(), 0.0) == Approx(0).margin(1e-12));
-    const auto moved = group_advantages(kind, shifted, 1e-6);
+    const auto advantages = group_advantages(kind, rewards, scale);
+    if (kind != "pass_at_k" && kind != "leave_one_out_std") {
+      CHECK(std::accumulate(advantages.begin(), advantages.end(), 0.0) == Approx(0).margin(1e-12));
+    }
+    const auto moved = group_advantages(kind, shifted, scale);
     for (std::size_t i = 0; i < rewards.size(); ++i) CHECK(moved[i] == Approx(advantages[i]).margin(1e-9));
   }
 }
 
 TEST_CASE("leaving one out is the plain difference times G over G - 1", "[grpo]") {
   const std::vector<double> rewards = {.3, 1.7, -.4, .9, 0};
-  const auto plain = group_advantages("dr_grpo", rewards, 0), left_out = group_advantages("leave_one_out", rewards, 0);
+  const auto plain = group_advantages("dr_grpo", rewards, {}),
+             left_out = group_advantages("leave_one_out", rewards, {});
   for (std::size_t i = 0; i < rewards.size(); ++i) CHECK(left_out[i] == Approx(plain[i] * 5 / 4).margin(1e-12));
 }
 
-TEST_CASE("grpo does not change with the scale of rewards, up to eps", "[grpo]") {
+TEST_CASE("advantages over the group's own deviation do not change with the scale of rewards, up to eps", "[grpo]") {
   const std::vector<double> rewards = {.3, 1.7, -.4, .9, 0};
   std::vector<double> scaled = rewards;
   for (double& reward : scaled) reward *= 40;
-  const auto advantages = group_advantages("grpo", rewards, 0), same = group_advantages("grpo", scaled, 0);
-  for (std::size_t i = 0; i < rewards.size(); ++i) CHECK(same[i] == Approx(advantages[i]).margin(1e-12));
+  for (const char* kind : {"grpo", "grpo_population", "leave_one_out_std", "pass_at_k"}) {
+    INFO(kind);
+    const auto advantages = group_advantages(kind, rewards, {}), same = group_advantages(kind, scaled, {});
+    for (std::size_t i = 0; i < rewards.size(); ++i) CHECK(same[i] == Approx(advantages[i]).margin(1e-12));
+  }
 }
 
 TEST_CASE("an advantage nobody knows lists those there are", "[grpo]") {
-  CHECK_THROWS_WITH(group_advantages("gppo", std::vector<double>{1, 2}, 0),
+  CHECK_THROWS_WITH(group_advantages("gppo", std::vector<double>{1, 2}, {}),
                     mrb::test::contains("fix: use one of: grpo,"));
 }

@@ -24,15 +24,6 @@ TEST_CASE("prompts are functions of seed, step and prompt, and end with a key", 
   CHECK(keys == std::set<std::int32_t>{1, 2, 3, 4});
 }
 
-TEST_CASE("longest lengths take both ends of their range", "[grpo]") {
-  GrpoConfig config;
-  config.response_tokens_min = 3;
-  config.response_tokens_max = 5;
-  std::set<int> lengths;
-  for (int sequence = 0; sequence < 100; ++sequence) lengths.insert(draw_longest({1, 0, sequence}, config));
-  CHECK(lengths == std::set<int>{3, 4, 5});
-}
-
 // Key 2: class 2 of 4. Of the answer 2 6 3 10, three tokens are of class 2; the longest could have been 8.
 TEST_CASE("the reward is the share of the key's class, against the longest length", "[grpo]") {
   const std::int32_t prompt[] = {9, 9, 2};
@@ -45,6 +36,19 @@ TEST_CASE("the end token never counts, though its number is of class 0", "[grpo]
   const std::int32_t prompt[] = {4};
   const std::int32_t answer[] = {8, kEndToken};
   CHECK(class_reward(prompt, answer, 2) == Approx(0.5));
+}
+
+// DAPO's numbers: 20480 tokens at most, of which the last 4096 cost.
+TEST_CASE("long answers lose up to one, in proportion to how far into the last tokens they get", "[grpo]") {
+  const auto penalty = [](int length) { return overlong_penalty(length, 20480, 4096); };
+  CHECK(penalty(1) == 0);
+  CHECK(penalty(16384) == 0);
+  CHECK(penalty(16385) == -1 / 4096.0);
+  CHECK(penalty(18000) == -0.39453125);
+  CHECK(penalty(20480) == -1);
+  CHECK(penalty(20481) == -1);
+  CHECK(overlong_penalty(20480, 20480, 0) == 0);
+  CHECK(overlong_penalty(4, 8, 8) == -0.5);
 }
 
 TEST_CASE("prompts are spread over ranks in contiguous parts that differ by one at most", "[grpo]") {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "grpo/lengths.hpp"
 #include "support/catch.hpp"
 #include "support/fake_clock.hpp"
 #include "support/train.hpp"
@@ -83,6 +84,57 @@ TEST_CASE("the parts of a micro-batch make no difference", "[grpo]") {
   Config whole = small_config(), parts = small_config();
   parts.grpo.micro_batch_tokens = 20;  // one or two answers at a time
   check_same_curve(train(parts, 2, "alltoall", 4)[0], train(whole, 2, "alltoall", 4)[0]);
+}
+
+TEST_CASE("every variant's curve is the same on any number of ranks, in whatever parts", "[grpo]") {
+  const std::vector<void (*)(GrpoConfig&)> variants = {
+      [](GrpoConfig& grpo) { grpo.advantage = "batch_std"; },
+      [](GrpoConfig& grpo) { grpo.advantage = "leave_one_out_std"; },
+      [](GrpoConfig& grpo) { grpo.advantage = "pass_at_k"; },
+      [](GrpoConfig& grpo) { grpo.objective = "gspo", grpo.aggregation = "sequence_mean"; },
+      [](GrpoConfig& grpo) { grpo.objective = "cispo", grpo.aggregation = "constant_length_mean"; },
+      [](GrpoConfig& grpo) { grpo.kl_coef = 0.1, grpo.kl_estimator = "k3_plus"; },
+      [](GrpoConfig& grpo) { grpo.correction = "truncate_token", grpo.aggregation = "constant_length_sum"; },
+      [](GrpoConfig& grpo) { grpo.correction = "mask_sequence", grpo.aggregation = "sequence_sum_mean"; }};
+  const double plain = train(small_config(), 1, "alltoall", 3)[0].back().log_prob_mean;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    INFO("variant " << i);
+    Config config = small_config();
+    variants[i](config.grpo);
+    const auto whole = train(config, 1, "alltoall", 3)[0];
+    if (i < 6) CHECK(whole.back().log_prob_mean != Approx(plain).epsilon(1e-9));
+    config.grpo.micro_batch_tokens = 20;
+    check_same_curve(train(config, 4, "alltoall", 3)[3], whole);
+  }
+}
+
+// The lengths are those of lengths_test.cpp; a policy that could end would have ended some of 16 answers of 8 tokens.
+TEST_CASE("answers of a drawn length have it to the token, and rollout and trainer agree on them", "[grpo]") {
+  Config config = small_config();
+  config.model.vocab = 8;  // one in eight tokens would be the end
+  config.grpo.lengths = "fixed";
+  const auto fixed = train(config, 2, "alltoall", 3);
+  for (const StepResult& step : fixed[0]) {
+    CHECK(step.response_tokens == 16 * 8);
+    CHECK(step.log_prob_gap < 1e-5);
+  }
+  config.grpo.lengths = "lognormal";
+  const ResponseLengths lengths(config.grpo);
+  int tokens = 0;
+  for (int sequence = 0; sequence < 16; ++sequence) tokens += lengths.longest({config.seed, 0, sequence});
+  const auto one = train(config, 1, "alltoall", 3)[0];
+  CHECK(one[0].response_tokens == tokens);
+  check_same_curve(train(config, 4, "alltoall", 3)[0], one);
+}
+
+// The first answers do not know of it: their tokens are the same, and their mean length says what they lose.
+TEST_CASE("the overlong penalty is part of the reward", "[grpo]") {
+  Config config = small_config();
+  const auto free = train(config, 1, "alltoall", 1)[0][0];
+  config.grpo.overlong_tokens = 8;  // each token costs an eighth
+  const auto step = train(config, 2, "alltoall", 1)[0][0];
+  CHECK(step.token_checksum == free.token_checksum);
+  CHECK(step.reward_mean == Approx(free.reward_mean - static_cast<double>(free.response_tokens) / 16 / 8));
 }
 
 TEST_CASE("more ranks than prompts leaves some with nothing to generate, and all go on", "[grpo]") {

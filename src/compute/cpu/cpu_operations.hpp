@@ -45,8 +45,8 @@ class CpuTokens final : public TokenOps {
                 std::span<float> log_probs, std::span<float> log_sum) override;
   void log_prob_backward(Matrix logits, double temperature, std::span<const std::int32_t> targets,
                          std::span<const float> log_sum, std::span<const float> dlog_probs) override;
-  void sample(ConstMatrix logits, double temperature, std::span<const double> uniforms, std::span<std::int32_t> ids,
-              std::span<float> log_probs) override;
+  void sample(ConstMatrix logits, double temperature, std::int32_t excluded, std::span<const double> uniforms,
+              std::span<std::int32_t> ids, std::span<float> log_probs) override;
 };
 
 class CpuOptimizer final : public OptimizerOps {

@@ -24,6 +24,16 @@ double log_sum_exp(std::span<const float> logits, float scale) {
   return static_cast<double>(shift) + std::log(sum);
 }
 
+// The same without one of the logits.
+double log_sum_exp_without(std::span<const float> logits, float scale, std::int32_t excluded) {
+  const auto before = logits.first(static_cast<std::size_t>(excluded));
+  const auto after = logits.subspan(before.size() + 1);
+  if (before.empty()) return log_sum_exp(after, scale);
+  if (after.empty()) return log_sum_exp(before, scale);
+  const double a = log_sum_exp(before, scale), b = log_sum_exp(after, scale);
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
+
 std::span<const float> row_of(ConstMatrix m, std::int64_t t) {
   return {m.row(t), static_cast<std::size_t>(m.columns)};
 }
@@ -70,18 +80,23 @@ void CpuTokens::log_prob_backward(Matrix logits, double temperature, std::span<c
   });
 }
 
-void CpuTokens::sample(ConstMatrix logits, double temperature, std::span<const double> uniforms,
+void CpuTokens::sample(ConstMatrix logits, double temperature, std::int32_t excluded, std::span<const double> uniforms,
                        std::span<std::int32_t> ids, std::span<float> log_probs) {
   const auto scale = static_cast<float>(1.0 / temperature);
   parallel_for(logits.rows, kRowGrain, [&](std::int64_t t) {
     const auto i = static_cast<std::size_t>(t);
     const auto row = row_of(logits, t);
     const double log_sum = log_sum_exp(row, scale);
-    const auto probability = [&](std::size_t v) { return std::exp(static_cast<double>(row[v] * scale) - log_sum); };
+    // Over the tokens that may be drawn, so that it holds also where the excluded one has nearly all probability.
+    const double drawable_sum = excluded == kNoToken ? log_sum : log_sum_exp_without(row, scale, excluded);
+    const auto probability = [&](std::size_t v) {
+      return std::exp(static_cast<double>(row[v] * scale) - drawable_sum);
+    };
     // The probabilities add up to 1 but for rounding, so the last possible token takes what is left.
     double cumulative = 0;
     std::size_t drawn = 0;
     for (std::size_t v = 0; v < row.size(); ++v) {
+      if (static_cast<std::int32_t>(v) == excluded) continue;
       const double p = probability(v);
       if (p == 0) continue;
       drawn = v;
