@@ -112,6 +112,7 @@ int run_cli(int argc, char** argv) {
   add_micro_command(app, arguments, exit_code);
   add_config_command(app);
   add_list_command(app);
+  add_plan_command(app);
   add_version_command(app);
   app.footer(
       "Exit codes: 0 done, 2 bad usage or configuration, 4 wrong results, 5 something is missing here, 6 a "

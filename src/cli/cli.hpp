@@ -33,6 +33,7 @@ void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exi
 void add_micro_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
+void add_plan_command(CLI::App& app);
 void add_version_command(CLI::App& app);
 
 // This process's rank as mpirun said it in the environment; 0 without mpirun.
