@@ -1,27 +1,51 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 
 #include "base/error.hpp"
 #include "cli/cli.hpp"
+#include "config/faults.hpp"
+#include "planner/answers.hpp"
+#include "planner/simulated_steps.hpp"
 #include "planner/validation.hpp"
+#include "report/plan_json.hpp"
+#include "report/plan_table.hpp"
 
 namespace mrb {
 
 namespace {
+
+constexpr int kNodesMax = 512, kAnswersMax = 1 << 17, kSimulatedSteps = 40;
 
 struct PlanOptions {
   std::vector<std::string> files;
   std::string data = "configs";
   std::string fit = "by-campaign";
   bool is_validation = false;
+
+  std::string model = "qwen3-30b-a3b";
+  std::vector<std::string> instances = {"p5en.48xlarge"};
+  std::vector<int> nodes = {2, 4, 8};
+  std::vector<std::string> schedules = {"colocated", "disaggregated", "one_step_off", "async"};
+  std::vector<int> stalenesses = {1, 2};
+  std::vector<std::string> dispatchers;  // none given: all that the calibration knows
+  std::vector<double> micro_batches = {1, 2, 4};
+  Workload workload;
+  bool has_reference = false;
+  std::string goal = "throughput";
+  int steps = 1000;
+  std::string json_path;
+  std::uint64_t seed = 1;
 };
 
 std::string validation_text(const Validation& validation, const std::string& fit) {
   std::string text = "# predicted against published, modelled; ";
-  text +=
-      fit == "none" ? "no fit: line rates and peaks, congestion and software 0\n" : "each campaign by a fit to the others\n";
+  text += fit == "none" ? "no fit: line rates and peaks, congestion and software 0\n"
+                        : "each campaign by a fit to the others\n";
   text += fmt::format("# {:<12} {:<10} {:>5} {:>8} {:>8} {:>9}  {}\n", "operation", "regime", "rows", "mean %",
                       "median %", "worst %", "worst row");
   for (const ValidationLine& line : validation.lines) {
@@ -38,37 +62,183 @@ std::string validation_text(const Validation& validation, const std::string& fit
                             validation.left_out);
 }
 
-void run_validation(const PlanOptions& options) {
+Published published_of(const PlanOptions& options) {
   const auto instances = read_instances(options.data + "/instances");
   std::vector<std::string> files = options.files;
-  if (files.empty()) files.push_back(options.data + "/calibration/published_comm.csv");
+  if (files.empty()) {
+    files = {options.data + "/calibration/published_comm.csv", options.data + "/calibration/published_rl.csv"};
+  }
   std::vector<CsvRow> rows;
   for (const std::string& file : files) {
     for (CsvRow& row : read_csv(file)) rows.push_back(std::move(row));
   }
-  const Published published = read_published(rows, instances);
+  Published published = read_published(rows, instances);
   if (published.observations.empty()) {
     throw Error(ErrorKind::config, fmt::format("none of the {} rows can be predicted", rows.size()),
                 "give rows with the columns of configs/calibration/published_comm.csv, on instances of " +
                     options.data + "/instances");
   }
-  const Validation validation = validate(published, options.fit == "none" ? FitChoice::none : FitChoice::by_campaign);
+  return published;
+}
+
+void run_validation(const PlanOptions& options) {
+  const Validation validation =
+      validate(published_of(options), options.fit == "none" ? FitChoice::none : FitChoice::by_campaign);
   std::fputs(validation_text(validation, options.fit).c_str(), stdout);
+}
+
+// All that is wrong with the question, at once.
+void check(const PlanOptions& options, const Calibration& calibration) {
+  Faults faults;
+  const auto positive = [&](const char* flag, double value) {
+    if (!(value > 0)) faults.add(flag, fmt::format("is {:g}", value), "give a number above 0");
+  };
+  const Workload& w = options.workload;
+  positive("--prompts", w.prompts);
+  positive("--answers", w.group_size);
+  positive("--prompt-tokens", w.prompt_tokens);
+  positive("--mean-tokens", w.lengths.mean_tokens);
+  positive("--max-tokens", w.lengths.max_tokens);
+  positive("--steps", options.steps);
+  if (!(w.lengths.cv >= 0)) faults.add("--cv", fmt::format("is {:g}", w.lengths.cv), "give 0 or more");
+  if (!(w.imbalance >= 1)) faults.add("--imbalance", fmt::format("is {:g}", w.imbalance), "give 1 (even) or more");
+  if (!(w.lengths.group_correlation >= 0 && w.lengths.group_correlation <= 1)) {
+    faults.add("--group-correlation", fmt::format("is {:g}", w.lengths.group_correlation), "give 0 to 1");
+  }
+  if (w.prompts > 0 && w.group_size > 0 && w.prompts > kAnswersMax / w.group_size) {
+    faults.add("--prompts", fmt::format("x --answers is above {}", kAnswersMax), "give smaller steps");
+  }
+  for (const int nodes : options.nodes) {
+    if (nodes < 1 || nodes > kNodesMax) {
+      faults.add("--nodes", fmt::format("has {}", nodes), fmt::format("give 1 to {}", kNodesMax));
+    }
+  }
+  for (const int staleness : options.stalenesses) {
+    if (staleness < 0) faults.add("--staleness", fmt::format("has {}", staleness), "give 0 or more");
+  }
+  for (const double micro : options.micro_batches) positive("--micro-batch", micro);
+  for (const std::string& name : options.dispatchers) {
+    if (std::ranges::count(calibration.backends, name) == 0) {
+      faults.add("--dispatcher", fmt::format("has '{}', of which no training step is published", shown(name)),
+                 fmt::format("use some of: {}", fmt::join(calibration.backends, ", ")));
+    }
+  }
+  faults.report();
+}
+
+std::string reasons(const StepModel::Refusals& refused) {
+  std::string text;
+  for (const auto& [reason, count] : refused) text += fmt::format("\n  {:>8} x {}", count, reason);
+  return text;
+}
+
+const Candidate& best_of(const std::vector<Candidate>& candidates, const PlanOptions& options) {
+  if (options.goal == "throughput") return fastest(candidates);
+  if (const Candidate* best = cheapest(candidates)) return *best;
+  throw Error(ErrorKind::config,
+              fmt::format("no instance of {} has a published price", fmt::join(options.instances, ", ")),
+              "say --goal throughput, or write usd_per_hour and price_source into its file");
+}
+
+void write_json(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) {
+    throw Error(ErrorKind::environment, fmt::format("'{}' cannot be written", shown(path)),
+                "name a file in a folder that exists and may be written to");
+  }
+}
+
+void run_plan(PlanOptions options) {
+  const auto model = find_model_preset(options.model);
+  if (!model) {
+    std::vector<std::string> names;
+    for (const ModelPreset& preset : model_presets()) names.push_back(preset.shape.name);
+    throw Error(ErrorKind::config, fmt::format("there is no model called '{}'", shown(options.model)),
+                fmt::format("use one of: {}", fmt::join(names, ", ")));
+  }
+  const Calibration calibration = calibrate(published_of(options));
+  check(options, calibration);
+  options.workload.model = *model;
+  options.workload.forward_passes = options.has_reference ? 2 : 1;
+  SearchSpace space{.nodes = options.nodes,
+                    .stalenesses = options.stalenesses,
+                    .backends = options.dispatchers.empty() ? calibration.backends : options.dispatchers,
+                    .micro_sequences = options.micro_batches};
+  const auto instances = read_instances(options.data + "/instances");
+  for (const std::string& name : options.instances) space.instances.push_back(find_instance(instances, name));
+  for (const std::string& name : options.schedules) space.schedules.push_back(find_schedule(name));
+
+  const StepModel step_model(options.workload, calibration);
+  PlanReport report;
+  report.workload = options.workload;
+  report.found = search(space, step_model);
+  report.calibration = calibration;
+  report.goal = options.goal;
+  report.steps = options.steps;
+  if (report.found.candidates.empty()) {
+    throw Error(ErrorKind::config,
+                fmt::format("{} fits nowhere in the {} points that were tried:{}", options.model, report.found.priced,
+                            reasons(report.found.refused)),
+                "offer more nodes or instances with more memory; without a second node only `colocated` is possible");
+  }
+  report.best = best_of(report.found.candidates, options);
+  report.simulated = simulate_steps(report.best, options.workload, kSimulatedSteps, options.seed);
+  report.pareto = pareto(report.found.candidates);
+  report.sensitivities = sensitivities(report.best, options.workload, calibration);
+  report.marginals = marginals(report.best, space, step_model);
+  report.winners = winners(space, step_model);
+  std::fputs(plan_table(report).c_str(), stdout);
+  if (!options.json_path.empty()) write_json(options.json_path, plan_json(report));
 }
 
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
-  CLI::App* plan = app.add_subcommand("plan", "How well does the cost model predict what others have measured?");
+  CLI::App* plan = app.add_subcommand(
+      "plan", "What would so many nodes of this type give, split how, at what price? (modelled; no cluster needed)");
   const auto options = std::make_shared<PlanOptions>();
-  plan->add_flag("--validate", options->is_validation, "Predict published figures and print the error by operation")
-      ->required();
-  plan->add_option("files", options->files, "Tables to predict; without one, the project's own")->type_name("FILE");
-  plan->add_option("--fit", options->fit, "by-campaign: each campaign by a fit to the others; none: physics alone")
+  const auto list = [&](const char* flag, auto& values, const char* sentence) {
+    plan->add_option(flag, values, sentence)->delimiter(',')->capture_default_str();
+  };
+  plan->add_option("--model", options->model, "Preset, as in `moe-rl-bench list`")->capture_default_str();
+  list("--instance", options->instances, "Instance types, as in configs/instances");
+  list("--nodes", options->nodes, "Numbers of nodes");
+  list("--schedule", options->schedules, "Which side waits for which");
+  list("--staleness", options->stalenesses, "async: steps that an answer may be late");
+  list("--dispatcher", options->dispatchers, "Published backends; without it, all of which training steps are known");
+  list("--micro-batch", options->micro_batches, "Sequences in a micro-batch of training");
+  Workload& workload = options->workload;
+  const auto number = [&](const char* flag, auto& value, const char* sentence) {
+    plan->add_option(flag, value, sentence)->capture_default_str();
+  };
+  number("--prompts", workload.prompts, "Prompts of a step");
+  number("--answers", workload.group_size, "Answers to each prompt");
+  number("--prompt-tokens", workload.prompt_tokens, "Tokens of a prompt");
+  number("--mean-tokens", workload.lengths.mean_tokens, "Mean tokens of an answer, before the cut");
+  number("--cv", workload.lengths.cv, "Standard deviation of answer lengths over their mean");
+  number("--max-tokens", workload.lengths.max_tokens, "Answers are cut here");
+  number("--group-correlation", workload.lengths.group_correlation,
+         "Of log lengths of answers to one prompt (simulated steps only)");
+  number("--imbalance", workload.imbalance, "Rows of the busiest expert rank over the mean");
+  plan->add_flag("--reference", options->has_reference, "Log-probabilities of a reference policy too");
+  plan->add_option("--goal", options->goal, "What `best` means")
+      ->check(CLI::IsMember({"throughput", "price"}))
+      ->capture_default_str();
+  number("--steps", options->steps, "Steps of the whole training");
+  number("--seed", options->seed, "Of the lengths that are drawn");
+  plan->add_option("--json", options->json_path, "Write the report here, too")->type_name("FILE");
+  plan->add_flag("--validate", options->is_validation, "Predict published figures and print the error by operation");
+  plan->add_option("files", options->files,
+                   "Published figures to learn from, or to predict; without one, the project's")
+      ->type_name("FILE");
+  plan->add_option("--fit", options->fit,
+                   "--validate: each campaign by a fit to the others (by-campaign), or physics alone (none)")
       ->check(CLI::IsMember({"by-campaign", "none"}))
       ->capture_default_str();
   plan->add_option("--data", options->data, "Folder that holds instances/ and calibration/")->capture_default_str();
-  plan->callback([options] { run_validation(*options); });
+  plan->callback([options] { options->is_validation ? run_validation(*options) : run_plan(*options); });
 }
 
 }  // namespace mrb

@@ -7,7 +7,7 @@ namespace mrb {
 
 namespace {
 
-constexpr int kDescentRounds = 2000;
+constexpr int kDescentRounds = 20000;
 constexpr int kFactorRounds = 30;
 constexpr int kAlternations = 4;
 
@@ -25,22 +25,29 @@ double factor_of(const std::map<std::string, double>& log_factors, const FitSamp
   return std::exp(log_factor);
 }
 
-// The coefficient of one term at a time, the others fixed.
-void fit_coefficients(std::span<const FitSample> samples, Fit& fit) {
-  std::vector<double> scale(samples.size());
-  for (std::size_t n = 0; n < samples.size(); ++n) {
-    scale[n] = factor_of(fit.log_factors, samples[n]) / samples[n].measured_s;
+// The coefficient of one term at a time, the others fixed: on the products of terms, which are summed over the samples
+// once.
+void fit_coefficients(std::span<const FitSample> samples, std::span<const double> least, Fit& fit) {
+  const std::size_t terms = fit.coefficients.size();
+  std::vector<double> products(terms * terms), targets(terms);
+  for (const FitSample& sample : samples) {
+    const double scale = factor_of(fit.log_factors, sample) / sample.measured_s;
+    for (std::size_t i = 0; i < terms; ++i) {
+      targets[i] += sample.physical_s[i] * scale;
+      for (std::size_t j = 0; j < terms; ++j) {
+        products[i * terms + j] += sample.physical_s[i] * sample.physical_s[j] * scale * scale;
+      }
+    }
   }
   for (int round = 0; round < kDescentRounds; ++round) {
-    for (std::size_t i = 0; i < fit.coefficients.size(); ++i) {
-      double along = 0, square = 0;
-      for (std::size_t n = 0; n < samples.size(); ++n) {
-        const double x = samples[n].physical_s[i] * scale[n];
-        const double rest = 1 - physics_s(fit.coefficients, samples[n]) * scale[n] + fit.coefficients[i] * x;
-        along += x * rest;
-        square += x * x;
+    for (std::size_t i = 0; i < terms; ++i) {
+      const double square = products[i * terms + i];
+      double rest = targets[i];
+      for (std::size_t j = 0; j < terms; ++j) {
+        if (j != i) rest -= products[i * terms + j] * fit.coefficients[j];
       }
-      fit.coefficients[i] = square > 0 ? std::max(0.0, along / square) : 0;
+      const double bound = least.empty() ? 0 : least[i];
+      fit.coefficients[i] = square > 0 ? std::max(bound, rest / square) : bound;
     }
   }
 }
@@ -70,11 +77,11 @@ double Fit::predict_s(const FitSample& sample) const {
   return std::max(1e-12, physics_s(coefficients, sample)) * factor_of(log_factors, sample);
 }
 
-Fit fit_samples(std::span<const FitSample> samples) {
+Fit fit_samples(std::span<const FitSample> samples, std::span<const double> least) {
   Fit fit;
   fit.coefficients.assign(samples.front().physical_s.size(), 1);
   for (int round = 0; round < kAlternations; ++round) {
-    fit_coefficients(samples, fit);
+    fit_coefficients(samples, least, fit);
     fit_factors(samples, fit);
   }
   return fit;

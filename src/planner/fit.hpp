@@ -23,6 +23,7 @@ struct Fit {
 
 // Least squares of relative errors, no coefficient below 0, by coordinate descent; then each factor from what is left,
 // shrunk towards 1 as if one more sample had said so: no factor trusts a single row fully. Samples must not be empty.
-Fit fit_samples(std::span<const FitSample>);
+// `least`, one for each term or none, raises the bound of 0.
+Fit fit_samples(std::span<const FitSample>, std::span<const double> least = {});
 
 }  // namespace mrb

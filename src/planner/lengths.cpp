@@ -59,6 +59,23 @@ double LengthDistribution::mean_cut() const {
   return mean_tokens * normal_below(z - sigma) + max_tokens * (1 - normal_below(z));
 }
 
+// E[min(L, max)^2]: as the mean, of L^2, which is lognormal too.
+double LengthDistribution::mean_square_cut() const {
+  if (cv == 0) return mean_cut() * mean_cut();
+  const auto [mu, sigma] = parameters(*this);
+  const double z = (std::log(max_tokens) - mu) / sigma;
+  return mean_tokens * mean_tokens * (1 + cv * cv) * normal_below(z - 2 * sigma) +
+         max_tokens * max_tokens * (1 - normal_below(z));
+}
+
+// The largest of n uniform numbers is below u with probability u^n: the mean over the middles of equal shares of it.
+double LengthDistribution::longest_of(int count) const {
+  constexpr int shares = 64;
+  double sum = 0;
+  for (int i = 0; i < shares; ++i) sum += quantile(std::pow((i + 0.5) / shares, 1.0 / count));
+  return sum / shares;
+}
+
 double LengthDistribution::clip_ratio() const {
   if (cv == 0) return mean_tokens > max_tokens ? 1 : 0;
   const auto [mu, sigma] = parameters(*this);

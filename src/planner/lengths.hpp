@@ -15,9 +15,11 @@ struct LengthDistribution {
   double max_tokens = 8192;
   double group_correlation = 0.5;  // of log length, between answers to the same prompt
 
-  double quantile(double q) const;  // 0 < q < 1
-  double mean_cut() const;          // mean after the cut
-  double clip_ratio() const;        // share of answers that are cut
+  double quantile(double q) const;     // 0 < q < 1
+  double mean_cut() const;             // mean after the cut
+  double mean_square_cut() const;      // E[L^2] after the cut
+  double longest_of(int count) const;  // expected longest of so many that do not depend on each other
+  double clip_ratio() const;           // share of answers that are cut
 };
 
 // `count` answers in groups of `group_size`, the same for the same seed.

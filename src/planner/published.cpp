@@ -10,12 +10,13 @@
 
 #include "planner/model_cost.hpp"
 #include "planner/moe_traffic.hpp"
+#include "planner/train_step.hpp"
 
 namespace mrb {
 
 namespace {
 
-constexpr double kGbyte = 1e9, kTflop = 1e12, kMiB = 1 << 20;
+constexpr double kGbyte = 1e9, kMiB = 1 << 20;
 constexpr int kLatencyTokensMax = 256;
 
 double number(const std::string& text) {
@@ -110,58 +111,85 @@ std::optional<FitSample> dispatch_or_combine(const Row& row) {
                    .effects = effects};
 }
 
-std::optional<ModelShape> model_of(const std::string& notes) {
-  if (has(notes, "Kimi-K2")) return find_model_preset("kimi-k2");
-  if (has(notes, "Qwen3-235B")) return find_model_preset("qwen3-235b-a22b");
-  if (has(notes, "Qwen3-30B")) return find_model_preset("qwen3-30b-a3b");
+std::optional<ModelShape> model_of(const std::string& text) {
+  static constexpr std::pair<const char*, const char*> names[] = {
+      {"Kimi-K2", "kimi-k2"},         {"Qwen3-235B", "qwen3-235b-a22b"}, {"Qwen3-30B", "qwen3-30b-a3b"},
+      {"DeepSeek-V3", "deepseek-v3"}, {"GLM-4.5-Air", "glm-4.5-air"},    {"GLM-4.5", "glm-4.5"}};
+  for (const auto& [name, preset] : names) {
+    if (has(text, name)) return find_model_preset(preset);
+  }
   return std::nullopt;
 }
 
-// A step is (micro-batches + stages - 1) turns of one stage: forward, backward and the exchanges of its layers.
+// All weights move once, in bf16 or in one byte each.
+std::optional<Observation> weight_sync(const CsvRow& row, std::size_t line) {
+  const auto model = model_of(row.at("model"));
+  const double seconds = number(row.at("value"));
+  if (row.at("metric") != "weight_sync" || !model || seconds <= 0) return std::nullopt;
+  const std::string how = row.at("mode") + row.at("model");
+  const double bytes_per_weight = has(how, "FP8") || has(how, "fp8") ? 1 : 2;
+  return Observation{.id = fmt::format("rl-line-{}", line),
+                     .campaign = row.at("source"),
+                     .operation = "weight_sync",
+                     .regime = "all",
+                     .backend = row.at("system"),
+                     .cell = row.at("model") + row.at("gpus"),
+                     .sample = {.measured_s = seconds, .physical_s = weight_sync_terms(*model, bytes_per_weight)}};
+}
+
 std::optional<FitSample> train_step(const Row& row) {
   const std::string notes = row["notes"], mode = row["kernel_mode"];
   const auto model = model_of(notes);
-  const double tensor = number_behind(notes, "TP"), stages = number_behind(notes, "PP"),
-               data = number_behind(notes, "DP");
-  const double expert = std::max(number_behind(mode, "ep"), number_behind(notes, "EP"));
-  const double batch = number_behind(notes, "gbs"), sequence = number_behind(notes, "seq"),
-               micro = number_behind(mode, "mb");
-  if (!model || tensor * stages * data * expert * batch * micro == 0) return std::nullopt;
-  const double tokens = micro * (sequence > 0 ? sequence : 4096);
-  const double turns = batch / (data * micro) + stages - 1;
-  const bool is_recomputed = has(notes, "recompute=FULL");
-  const double layers = model->layers / stages;
-  const double flop = (is_recomputed ? 4 : 3) * forward_flop(*model, tokens / micro / 2) * tokens / (tensor * stages);
-  const double exchanges = turns * layers * (is_recomputed ? 6 : 4);
-  const MoeBytes bytes =
-      moe_bytes({.pattern = has(row["backend"], "nccl") ? WirePattern::per_copy : WirePattern::per_node,
-                 .tokens = tokens / tensor,
-                 .row_bytes = 2.0 * model->hidden,
-                 .experts = model->experts,
-                 .top_k = model->top_k,
-                 .ranks = static_cast<int>(expert),
-                 .ranks_per_node = static_cast<int>(std::min(expert, row.local()))});
-  const double nic_s = exchanges * bytes.nic_bytes / (row.instance.efa_gbyte_per_s * kGbyte);
-  const bool is_overlapped = has(mode, "ovlon");
-  std::vector<std::string> effects = row.effects(row["backend"]);
-  effects.push_back(fmt::format("{} mb{:g}", row["backend"], micro));
-  return FitSample{
-      .measured_s = number(row["value"]),
-      .physical_s = {turns * flop / (row.instance.bf16_tflop_per_s * kTflop), turns * layers * 1e-3,
-                     is_overlapped ? 0 : nic_s, is_overlapped ? nic_s : 0, is_overlapped ? 0 : exchanges * 1e-3},
-      .effects = effects};
+  const double sequence = number_behind(notes, "seq"), micro = number_behind(mode, "mb"),
+               expert = std::max(number_behind(mode, "ep"), number_behind(notes, "EP"));
+  TrainStep step{.split = {.gpus = static_cast<int>(row.ranks()),
+                           .tensor = static_cast<int>(number_behind(notes, "TP")),
+                           .pipeline = static_cast<int>(number_behind(notes, "PP")),
+                           .expert = static_cast<int>(expert)},
+                 .sequences = number_behind(notes, "gbs"),
+                 .tokens_per_sequence = sequence > 0 ? sequence : 4096,
+                 .micro_sequences = micro,
+                 .pattern = training_pattern(row["backend"]),
+                 .recompute = has(notes, "recompute=FULL") ? Recompute::full : Recompute::none,
+                 .overlap = has(mode, "ovlon") ? Overlap::on : Overlap::off};
+  if (!model || step.split.tensor * step.split.pipeline * expert * step.sequences * micro == 0) return std::nullopt;
+  return FitSample{.measured_s = number(row["value"]),
+                   .physical_s = train_terms(*model, step, row.instance),
+                   .effects = training_effects(row["backend"], row.instance, micro)};
 }
 
 }  // namespace
+
+std::vector<double> weight_sync_terms(const ModelShape& shape, double bytes_per_weight) {
+  constexpr double rate = 50 * kGbyte;
+  return {1, static_cast<double>(count_parameters(shape).total) * bytes_per_weight / rate};
+}
+
+WirePattern training_pattern(const std::string& backend) {
+  return has(backend, "nccl") ? WirePattern::per_copy : WirePattern::per_node;
+}
+
+std::vector<std::string> training_effects(const std::string& backend, const Instance& instance, double micro) {
+  return {backend, backend + " " + instance.name, fmt::format("{} mb{:g}", backend, micro)};
+}
 
 const std::vector<CostTerm>& cost_terms(const std::string& operation) {
   static const std::vector<CostTerm> collective = {
       {"latency", 1}, {"latency of each node", 0}, {"nic", 1}, {"nic by log2 of nodes", 0}, {"nvlink", 1}};
   static const std::vector<CostTerm> exchange = {
       {"latency", 1}, {"nic", 1}, {"nic by log2 of nodes", 0}, {"nvlink", 1}, {"row of 1 us", 0}};
-  static const std::vector<CostTerm> train = {
-      {"flop", 1}, {"layer of 1 ms", 0}, {"nic exposed", 1}, {"nic overlapped", 0}, {"exchange of 1 ms", 0}};
+  static const std::vector<CostTerm> train = {{"flop", 1, 1},        {"layer of 1 ms", 0},    {"nic exposed", 1, 1},
+                                              {"nic overlapped", 0}, {"exchange of 1 ms", 0}, {"nvlink", 1, 1},
+                                              {"update", 1, 1}};
+  static const std::vector<CostTerm> sync = {{"pause of 1 s", 0}, {"weights at 50 GB/s", 1}};
+  if (operation == "weight_sync") return sync;
   return operation == "collective" ? collective : operation == "train_step" ? train : exchange;
+}
+
+std::vector<double> least_coefficients(const std::string& operation) {
+  std::vector<double> least;
+  for (const CostTerm& term : cost_terms(operation)) least.push_back(term.least);
+  return least;
 }
 
 Published read_published(const std::vector<CsvRow>& rows, const std::vector<Instance>& instances) {
@@ -174,7 +202,16 @@ Published read_published(const std::vector<CsvRow>& rows, const std::vector<Inst
   for (const CsvRow& row : rows) {
     if (row.contains("id") && row.at("unit") == "us") has_time.insert(cell_of(row) + row.at("backend"));
   }
+  std::size_t line = 1;  // of a table by system; the first names the columns
   for (const CsvRow& fields : rows) {
+    if (fields.contains("system")) {
+      if (auto seen = weight_sync(fields, ++line)) {
+        published.observations.push_back(*seen);
+      } else {
+        ++published.left_out;
+      }
+      continue;
+    }
     const auto instance = std::find_if(instances.begin(), instances.end(), [&](const Instance& candidate) {
       return fields.contains("id") && candidate.name == fields.at("instance");
     });

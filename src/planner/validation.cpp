@@ -29,7 +29,9 @@ std::vector<Predicted> predict_group(const std::vector<const Observation*>& grou
     }
     Fit fit;
     for (const CostTerm& term : cost_terms(group.front()->operation)) fit.coefficients.push_back(term.unfitted);
-    if (choice == FitChoice::by_campaign && !others.empty()) fit = fit_samples(others);
+    if (choice == FitChoice::by_campaign && !others.empty()) {
+      fit = fit_samples(others, least_coefficients(group.front()->operation));
+    }
     for (const Observation* one : group) {
       if (one->campaign == left_out) predicted.push_back({one, fit.predict_s(one->sample)});
     }
