@@ -34,6 +34,8 @@ struct PlanOptions {
   std::vector<int> stalenesses = {1, 2};
   std::vector<std::string> dispatchers;  // none given: all that the calibration knows
   std::vector<double> micro_batches = {1, 2, 4};
+  std::vector<int> tensors = SearchSpace{}.tensors, pipelines = SearchSpace{}.pipelines,
+                   experts = SearchSpace{}.experts;
   Workload workload;
   bool has_reference = false;
   std::string goal = "throughput";
@@ -117,6 +119,9 @@ void check(const PlanOptions& options, const Calibration& calibration) {
     if (staleness < 0) faults.add("--staleness", fmt::format("has {}", staleness), "give 0 or more");
   }
   for (const double micro : options.micro_batches) positive("--micro-batch", micro);
+  for (const int ranks : options.tensors) positive("--tensor", ranks);
+  for (const int ranks : options.pipelines) positive("--pipeline", ranks);
+  for (const int ranks : options.experts) positive("--expert", ranks);
   for (const std::string& name : options.dispatchers) {
     if (std::ranges::count(calibration.backends, name) == 0) {
       faults.add("--dispatcher", fmt::format("has '{}', of which no training step is published", shown(name)),
@@ -165,7 +170,10 @@ void run_plan(PlanOptions options) {
   SearchSpace space{.nodes = options.nodes,
                     .stalenesses = options.stalenesses,
                     .backends = options.dispatchers.empty() ? calibration.backends : options.dispatchers,
-                    .micro_sequences = options.micro_batches};
+                    .micro_sequences = options.micro_batches,
+                    .tensors = options.tensors,
+                    .pipelines = options.pipelines,
+                    .experts = options.experts};
   const auto instances = read_instances(options.data + "/instances");
   for (const std::string& name : options.instances) space.instances.push_back(find_instance(instances, name));
   for (const std::string& name : options.schedules) space.schedules.push_back(find_schedule(name));
@@ -209,6 +217,9 @@ void add_plan_command(CLI::App& app) {
   list("--staleness", options->stalenesses, "async: steps that an answer may be late");
   list("--dispatcher", options->dispatchers, "Published backends; without it, all of which training steps are known");
   list("--micro-batch", options->micro_batches, "Sequences in a micro-batch of training");
+  list("--tensor", options->tensors, "Tensor ranks of training, within a node");
+  list("--pipeline", options->pipelines, "Pipeline stages of training");
+  list("--expert", options->experts, "Expert ranks of training");
   Workload& workload = options->workload;
   const auto number = [&](const char* flag, auto& value, const char* sentence) {
     plan->add_option(flag, value, sentence)->capture_default_str();

@@ -19,39 +19,50 @@ constexpr std::pair<Schedule, std::string_view> kSchedules[] = {{Schedule::coloc
                                                                 {Schedule::one_step_off, "one_step_off"},
                                                                 {Schedule::async, "async"}};
 
-// Answers that are being generated, soonest end first. They stand still during a sync: all ends move by its time, which
-// is kept once for all of them.
+// Answers that are being generated, soonest end first. All of them advance at the same pace, so one clock of work done
+// serves all: an answer ends when the clock shows what it showed at its begin and the answer's work.
 class Rollout {
  public:
   explicit Rollout(const Pipeline& pipeline) : pipeline_(pipeline) {}
 
   bool has_free_slot() const { return running_.size() < static_cast<std::size_t>(pipeline_.slots); }
   bool is_running() const { return !running_.empty(); }
-  double next_end_s() const { return running_.top().first + paused_s_; }
-  double busy_s() const { return busy_s_; }
+  double next_end_s() const { return seen_s_ + (running_.top().first - work_) * pace(); }
   std::int64_t begun() const { return begun_; }
 
   void begin(double now_s, int tag) {
-    const double takes_s = pipeline_.sample_s(begun_++);
-    busy_s_ += takes_s;
-    running_.emplace(now_s - paused_s_ + takes_s, tag);
+    advance(now_s);
+    running_.emplace(work_ + pipeline_.sample_s(begun_++), tag);
   }
 
   // Ends the soonest; returns what it was begun with.
   int end() {
-    const int tag = running_.top().second;
+    seen_s_ = next_end_s();
+    const auto [work, tag] = running_.top();
+    work_ = work;
     running_.pop();
     return tag;
   }
 
-  void pause(double seconds) { paused_s_ += seconds; }
+  // Nothing advances from `now_s` on for so many seconds.
+  void pause(double now_s, double seconds) {
+    advance(now_s);
+    seen_s_ = now_s + seconds;
+  }
 
  private:
-  using Answer = std::pair<double, int>;  // its end, without pauses, and its tag
+  using Answer = std::pair<double, int>;  // the clock at its end, and its tag
+
+  double pace() const { return pipeline_.pace ? pipeline_.pace(static_cast<int>(running_.size())) : 1; }
+  void advance(double now_s) {
+    if (!running_.empty()) work_ += (now_s - seen_s_) / pace();
+    seen_s_ = now_s;
+  }
+
   const Pipeline& pipeline_;
   std::priority_queue<Answer, std::vector<Answer>, std::greater<>> running_;
-  double paused_s_ = 0;
-  double busy_s_ = 0;
+  double work_ = 0;    // the clock
+  double seen_s_ = 0;  // when it was looked at last
   std::int64_t begun_ = 0;
 };
 
@@ -131,7 +142,7 @@ void run_async(const Pipeline& p, Rollout& rollout, PipelineResult& result) {
       now_s = rollout.next_end_s();
       ++batches[static_cast<std::size_t>(rollout.end())].finished;
     } else {
-      rollout.pause(p.sync_s);
+      rollout.pause(trained_s, p.sync_s);
       now_s = trained_s + p.sync_s;
       is_training = false;
       ++version;
@@ -177,7 +188,6 @@ PipelineResult simulate(const Pipeline& pipeline) {
   }
   result.total_s = result.step_end_s.back();
   result.trainer_busy_s = pipeline.steps * pipeline.train_s;
-  result.slots_busy_s = rollout.busy_s();
   return result;
 }
 

@@ -24,14 +24,14 @@ struct Pipeline {
   double sync_s = 0;      // nothing is generated or trained meanwhile
   double switch_s = 0;    // colocated: to rollout and back
   int staleness_max = 0;  // async: an answer is trained at most so many steps after the weights that began it
-  std::function<double(std::int64_t sample)> sample_s;  // time of each answer
+  std::function<double(std::int64_t sample)> sample_s;  // time of each answer, at the pace of 1
+  std::function<double(int running)> pace;              // seconds for a second's work of each answer; none: always 1
 };
 
 struct PipelineResult {
   double total_s = 0;
   std::vector<double> step_end_s;
   double trainer_busy_s = 0;
-  double slots_busy_s = 0;  // over all slots
   double staleness_mean = 0;
   int staleness_max = 0;
   std::int64_t events = 0;

@@ -47,6 +47,7 @@ std::optional<RolloutCost> rollout_cost(const ModelShape& shape, const RolloutBa
   const double prefill_s =
       prompts * batch.prompt_tokens * forward_flop(shape, batch.prompt_tokens / 2) / (gpus * flop_per_s);
   cost.decode = decode;
+  cost.resident_tokens = lengths.resident_tokens;
   cost.prefill_s = prefill_s;
   const double engines = static_cast<double>(gpus) / engine_gpus;
   const double share = std::max(1.0, batch.answers / engines);

@@ -35,11 +35,12 @@ struct RolloutCost {
   double token_s = 0;      // of one decode step with full slots
   double slots = 0;  // of one engine: the answers that its memory holds, or its share of the batch if that is less
   double slots_by_memory = 0;
-  double kv_gbyte = 0;      // of one GPU, for keys and values
-  double weight_gbyte = 0;  // of one GPU
-  DecodeCost decode;        // of one engine
-  double prefill_s = 0;     // part of `seconds`
-  double tail_ratio = 0;    // of `seconds`, while less than half of the slots are busy
+  double kv_gbyte = 0;         // of one GPU, for keys and values
+  double weight_gbyte = 0;     // of one GPU
+  DecodeCost decode;           // of one engine
+  double prefill_s = 0;        // part of `seconds`
+  double resident_tokens = 0;  // of an answer in a slot, mean
+  double tail_ratio = 0;       // of `seconds`, while less than half of the slots are busy
 };
 
 // `gpus` in engines of `engine_gpus`. Nothing when the weights leave no room for one answer.

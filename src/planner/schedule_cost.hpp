@@ -18,9 +18,9 @@ struct PhaseTimes {
 //   colocated      rollout + train + sync + switch
 //   disaggregated  rollout + train + sync
 //   one_step_off   max(rollout, train) + sync
-//   async          max(sustained + sync, train + sync, (longest + sync) / (staleness + 1))
+//   async          max(sustained + sync, train + sync, (longest + sync) / (staleness + 1)), or one_step_off if less
 // Async keeps its slots busy across batches, so the tail counts only through the longest answer, which has
-// (staleness + 1) steps. With staleness 0 nothing can start before the sync, so it is disaggregated.
+// (staleness + 1) steps; it may also let slots run empty as one_step_off does, where that is faster. With staleness 0 nothing can start before the sync, so it is disaggregated.
 double step_s(Schedule, int staleness, const PhaseTimes&);
 
 }  // namespace mrb

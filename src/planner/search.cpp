@@ -13,7 +13,7 @@ constexpr double kGbyte = 1e9;
 constexpr double kMemoryRatioMax = 0.92;  // until a run here says otherwise
 constexpr double kSleepingGbyte = 5;      // that a sleeping engine or trainer keeps (slime: 3 to 5)
 constexpr double kHostGbytePerS = 25;     // one direction of PCIe 5 to a GPU, as achieved
-constexpr int kTensorMax = 8, kPipelineMax = 16, kExpertMax = 128, kEngineMax = 64;
+constexpr int kEngineMax = 64;
 
 void count(StepModel::Refusals* refused, const std::string& reason) {
   if (refused != nullptr) ++(*refused)[reason];
@@ -109,10 +109,11 @@ std::optional<std::pair<TrainChoice, StepModel::TrainSide>> best_training(const 
   std::optional<std::pair<TrainChoice, StepModel::TrainSide>> best;
   const int gpus = nodes * instance.gpus_per_node;
   const int layers = model.workload().model.layers;
-  for (int tensor = 1; tensor <= std::min(kTensorMax, instance.nvlink_domain_gpus); tensor *= 2) {
-    for (int pipeline = 1; pipeline <= std::min(kPipelineMax, layers); pipeline *= 2) {
-      if (gpus % (tensor * pipeline) != 0) continue;
-      for (int expert = 1; expert <= std::min(kExpertMax, gpus / pipeline); expert *= 2) {
+  for (const int tensor : space.tensors) {
+    if (tensor > instance.nvlink_domain_gpus) continue;
+    for (const int pipeline : space.pipelines) {
+      if (pipeline > layers || gpus % (tensor * pipeline) != 0) continue;
+      for (const int expert : space.experts) {
         if (gpus % (expert * pipeline) != 0) continue;
         for (const std::string& backend : space.backends) {
           for (const double micro : space.micro_sequences) {

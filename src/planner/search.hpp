@@ -103,6 +103,9 @@ struct SearchSpace {
   std::vector<int> stalenesses;
   std::vector<std::string> backends;
   std::vector<double> micro_sequences;
+  std::vector<int> tensors = {1, 2, 4, 8};  // within a node
+  std::vector<int> pipelines = {1, 2, 4, 8, 16};
+  std::vector<int> experts = {1, 2, 4, 8, 16, 32, 64, 128};
 };
 
 struct SearchResult {

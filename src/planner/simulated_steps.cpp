@@ -53,11 +53,17 @@ SimulatedSteps simulate_steps(const Candidate& candidate, const Workload& worklo
                     .sync_s = cost.phases.sync_s,
                     .switch_s = cost.phases.switch_s,
                     .staleness_max = point.staleness};
-  std::vector<double> batches;
+  std::vector<double> batches, pace;
   if (point.schedule == Schedule::async) {
     pipeline.samples_per_step = answers;
     pipeline.slots = std::max(1, static_cast<int>(cost.rollout.slots) * engines);
-    pipeline.sample_s = [&](std::int64_t i) { return lengths[static_cast<std::size_t>(i)] * cost.rollout.token_s; };
+    const double context = workload.prompt_tokens + cost.rollout.resident_tokens;
+    pipeline.sample_s = [&](std::int64_t i) { return lengths[static_cast<std::size_t>(i)]; };
+    // By number of answers, so that the simulation looks it up.
+    for (int running = 0; running <= pipeline.slots; ++running) {
+      pace.push_back(cost.rollout.decode.step_s(std::max(1.0, static_cast<double>(running) / engines), context));
+    }
+    pipeline.pace = [&](int running) { return pace[static_cast<std::size_t>(running)]; };
   } else {
     for (int step = 0; step < all_steps; ++step) {
       const auto begin = lengths.begin() + static_cast<std::ptrdiff_t>(step) * answers;

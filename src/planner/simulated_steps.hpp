@@ -19,8 +19,7 @@ struct SimulatedSteps {
 };
 
 // Answers to one prompt have correlated lengths. Each engine gets the same number of them, in turn; synchronous schedules
-// wait for the slowest engine, asynchronous ones refill every slot at once, where a token takes what it takes among full
-// slots. The same seed gives the same steps.
+// wait for the slowest engine, asynchronous ones refill every slot at once, and answers advance at the pace that as many at once have. The same seed gives the same steps.
 SimulatedSteps simulate_steps(const Candidate&, const Workload&, int steps, std::uint64_t seed);
 
 }  // namespace mrb

@@ -66,3 +66,13 @@ TEST_CASE("no answer is trained later than the staleness admitted, and more of i
 TEST_CASE("async without staleness is disaggregated", "[planner]") {
   CHECK(simulate(of(Schedule::async, 3)).total_s == simulate(of(Schedule::disaggregated, 3)).total_s);
 }
+
+TEST_CASE("answers advance more slowly the more there are at once", "[planner]") {
+  // 12 of 100 tokens and 4 of 400, where a token takes .010 + .0005 n: 100 t(16) + 300 t(4) = 5.4 s.
+  Pipeline pipeline = of(Schedule::disaggregated, 1);
+  pipeline.train_s = pipeline.sync_s = 0;
+  pipeline.samples_per_step = pipeline.slots = 16;
+  pipeline.sample_s = [](std::int64_t sample) { return sample < 12 ? 100.0 : 400.0; };
+  pipeline.pace = [](int running) { return .010 + .0005 * running; };
+  CHECK(simulate(pipeline).total_s == Approx(5.4));
+}
