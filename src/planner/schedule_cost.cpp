@@ -14,8 +14,9 @@ double step_s(Schedule schedule, int staleness, const PhaseTimes& t) {
       return std::max(t.rollout_s, t.train_s) + t.sync_s;
     case Schedule::async:
       if (staleness == 0) break;
-      return std::max(
-          {t.rollout_sustained_s + t.sync_s, t.train_s + t.sync_s, (t.longest_answer_s + t.sync_s) / (staleness + 1)});
+      return std::min(step_s(Schedule::one_step_off, 0, t),
+                      std::max({t.rollout_sustained_s + t.sync_s, t.train_s + t.sync_s,
+                                (t.longest_answer_s + t.sync_s) / (staleness + 1)}));
   }
   return t.rollout_s + t.train_s + t.sync_s;
 }

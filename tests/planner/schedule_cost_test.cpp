@@ -39,4 +39,7 @@ TEST_CASE("more staleness never costs, and without any async waits like disaggre
   CHECK(step_s(Schedule::async, 1, tail) == Approx(25.5));
   CHECK(step_s(Schedule::async, 2, tail) == Approx(17));
   CHECK(step_s(Schedule::async, 8, tail) == Approx(13));
+  // Slots kept full make every answer slow: then it is better to let them run empty.
+  const PhaseTimes crowded{.rollout_s = 20, .rollout_sustained_s = 12, .longest_answer_s = 90, .train_s = 10};
+  CHECK(step_s(Schedule::async, 1, crowded) == step_s(Schedule::one_step_off, 0, crowded));
 }
