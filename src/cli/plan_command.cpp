@@ -10,6 +10,7 @@
 #include "cli/cli.hpp"
 #include "config/faults.hpp"
 #include "planner/answers.hpp"
+#include "planner/rl_steps.hpp"
 #include "planner/simulated_steps.hpp"
 #include "planner/validation.hpp"
 #include "report/plan_json.hpp"
@@ -64,8 +65,25 @@ std::string validation_text(const Validation& validation, const std::string& fit
                             validation.left_out);
 }
 
-Published published_of(const PlanOptions& options) {
-  const auto instances = read_instances(options.data + "/instances");
+std::string rl_text(const RlValidation& validation) {
+  std::string text =
+      fmt::format("#\n# whole RL steps, none of which anything was fitted to\n# {:<44} {:>10} {:>10} {:>8}\n", "step",
+                  "published s", "modelled s", "error %");
+  for (const RlStep& step : validation.steps) {
+    text += step.predicted_s > 0 ? fmt::format("  {:<44} {:>11.1f} {:>10.1f} {:>+8.0f}\n", step.what, step.measured_s,
+                                               step.predicted_s, 100 * (step.predicted_s / step.measured_s - 1))
+                                 : fmt::format("  {:<44} {:>11.1f} {:>10}\n", step.what, step.measured_s, "no fit");
+  }
+  text += fmt::format("# mean error {:.0f}%; lengths' cv, prompts and node splits are assumed\n",
+                      100 * validation.mean_error_ratio());
+  text += fmt::format("# {:<44} {:>11} {:>10}\n", "speed-up of a schedule", "published", "modelled");
+  for (const SpeedUp& one : validation.speed_ups) {
+    text += fmt::format("  {:<44} {:>10.2f}x {:>9.2f}x\n", one.what, one.measured_ratio, one.predicted_ratio);
+  }
+  return text;
+}
+
+std::vector<CsvRow> published_rows(const PlanOptions& options) {
   std::vector<std::string> files = options.files;
   if (files.empty()) {
     files = {options.data + "/calibration/published_comm.csv", options.data + "/calibration/published_rl.csv"};
@@ -74,7 +92,12 @@ Published published_of(const PlanOptions& options) {
   for (const std::string& file : files) {
     for (CsvRow& row : read_csv(file)) rows.push_back(std::move(row));
   }
-  Published published = read_published(rows, instances);
+  return rows;
+}
+
+Published published_of(const PlanOptions& options) {
+  const std::vector<CsvRow> rows = published_rows(options);
+  Published published = read_published(rows, read_instances(options.data + "/instances"));
   if (published.observations.empty()) {
     throw Error(ErrorKind::config, fmt::format("none of the {} rows can be predicted", rows.size()),
                 "give rows with the columns of configs/calibration/published_comm.csv, on instances of " +
@@ -86,7 +109,12 @@ Published published_of(const PlanOptions& options) {
 void run_validation(const PlanOptions& options) {
   const Validation validation =
       validate(published_of(options), options.fit == "none" ? FitChoice::none : FitChoice::by_campaign);
-  std::fputs(validation_text(validation, options.fit).c_str(), stdout);
+  std::string text = validation_text(validation, options.fit);
+  if (options.fit != "none" && options.files.empty()) {
+    text += rl_text(predict_rl_steps(published_rows(options), read_instances(options.data + "/instances"),
+                                     calibrate(published_of(options))));
+  }
+  std::fputs(text.c_str(), stdout);
 }
 
 // All that is wrong with the question, at once.
@@ -183,6 +211,7 @@ void run_plan(PlanOptions options) {
   report.workload = options.workload;
   report.found = search(space, step_model);
   report.calibration = calibration;
+  report.step_error_ratio = predict_rl_steps(published_rows(options), instances, calibration).mean_error_ratio();
   report.goal = options.goal;
   report.steps = options.steps;
   if (report.found.candidates.empty()) {

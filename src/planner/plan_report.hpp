@@ -14,8 +14,9 @@ struct PlanReport {
   SearchResult found;
   Calibration calibration;
   Candidate best;
-  std::string goal;  // by which `best` is: throughput or price
-  int steps = 1;     // of the whole training
+  std::string goal;             // by which `best` is: throughput or price
+  int steps = 1;                // of the whole training
+  double step_error_ratio = 0;  // mean, of published whole steps that were predicted; 0: none could be
   SimulatedSteps simulated;
   std::vector<Candidate> pareto;
   std::vector<Sensitivity> sensitivities;

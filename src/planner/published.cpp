@@ -14,6 +14,16 @@
 
 namespace mrb {
 
+std::optional<ModelShape> published_model(const std::string& text) {
+  static constexpr std::pair<const char*, const char*> names[] = {
+      {"Kimi-K2", "kimi-k2"},         {"Qwen3-235B", "qwen3-235b-a22b"}, {"Qwen3-30B", "qwen3-30b-a3b"},
+      {"DeepSeek-V3", "deepseek-v3"}, {"GLM-4.5-Air", "glm-4.5-air"},    {"GLM-4.5", "glm-4.5"}};
+  for (const auto& [name, preset] : names) {
+    if (text.find(name) != std::string::npos) return find_model_preset(preset);
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 constexpr double kGbyte = 1e9, kMiB = 1 << 20;
@@ -111,19 +121,9 @@ std::optional<FitSample> dispatch_or_combine(const Row& row) {
                    .effects = effects};
 }
 
-std::optional<ModelShape> model_of(const std::string& text) {
-  static constexpr std::pair<const char*, const char*> names[] = {
-      {"Kimi-K2", "kimi-k2"},         {"Qwen3-235B", "qwen3-235b-a22b"}, {"Qwen3-30B", "qwen3-30b-a3b"},
-      {"DeepSeek-V3", "deepseek-v3"}, {"GLM-4.5-Air", "glm-4.5-air"},    {"GLM-4.5", "glm-4.5"}};
-  for (const auto& [name, preset] : names) {
-    if (has(text, name)) return find_model_preset(preset);
-  }
-  return std::nullopt;
-}
-
 // All weights move once, in bf16 or in one byte each.
 std::optional<Observation> weight_sync(const CsvRow& row, std::size_t line) {
-  const auto model = model_of(row.at("model"));
+  const auto model = published_model(row.at("model"));
   const double seconds = number(row.at("value"));
   if (row.at("metric") != "weight_sync" || !model || seconds <= 0) return std::nullopt;
   const std::string how = row.at("mode") + row.at("model");
@@ -139,7 +139,7 @@ std::optional<Observation> weight_sync(const CsvRow& row, std::size_t line) {
 
 std::optional<FitSample> train_step(const Row& row) {
   const std::string notes = row["notes"], mode = row["kernel_mode"];
-  const auto model = model_of(notes);
+  const auto model = published_model(notes);
   const double sequence = number_behind(notes, "seq"), micro = number_behind(mode, "mb"),
                expert = std::max(number_behind(mode, "ep"), number_behind(notes, "EP"));
   TrainStep step{.split = {.gpus = static_cast<int>(row.ranks()),

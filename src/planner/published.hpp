@@ -1,6 +1,7 @@
 // What others have measured, as samples that the model can be fitted to and judged by.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct Published {
   std::vector<Observation> observations;
   int left_out = 0;
 };
+
+// The preset of the model that a text names as its makers do ("Qwen3-30B-A3B 48L"), or nothing.
+std::optional<ModelShape> published_model(const std::string& text);
 
 // How a backend sends in training, and the factors of its time there, by backend, instance type and micro-batch.
 WirePattern training_pattern(const std::string& backend);

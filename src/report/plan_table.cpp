@@ -66,11 +66,13 @@ std::string phases(const PlanReport& report) {
   text += phase_line("weight_sync", t.sync_s, cost.step_s,
                      fmt::format("modelled, +-{:.0f}%", 100 * calibration.sync_error_ratio));
   if (t.switch_s > 0) text += phase_line("mode_switch", t.switch_s, cost.step_s, "modelled, error unknown");
-  return text + phase_line("step", cost.step_s, cost.step_s,
-                           report.best.point.schedule == Schedule::colocated ||
-                                   report.best.point.schedule == Schedule::disaggregated
-                               ? "the sum"
-                               : "rollout and training overlap");
+  const bool is_sum =
+      report.best.point.schedule == Schedule::colocated || report.best.point.schedule == Schedule::disaggregated;
+  std::string how = is_sum ? "the sum" : "rollout and training overlap";
+  if (report.step_error_ratio > 0) {
+    how += fmt::format("; modelled, +-{:.0f}% on published whole steps", 100 * report.step_error_ratio);
+  }
+  return text + phase_line("step", cost.step_s, cost.step_s, how);
 }
 
 std::string bottleneck(const PlanReport& report) {
