@@ -19,10 +19,15 @@ if(MRB_WARNINGS_AS_ERRORS)
   target_compile_options(mrb_options INTERFACE -Werror)
 endif()
 if(MRB_SANITIZE)
-  target_compile_options(mrb_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1
+  target_compile_options(mrb_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer -O1 -g1  # -g doubles the time to compile, and reports need no more than lines
     -Wno-maybe-uninitialized)  # g++ sees ghosts in instrumented code of the standard library
   target_link_options(mrb_options INTERFACE -fsanitize=address,undefined)
 endif()
+
+# Code that runs once a run: optimising what CLI11 and json.hpp bring takes longer than compiling all the rest.
+add_library(mrb_runs_once INTERFACE)
+target_compile_options(mrb_runs_once INTERFACE $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 find_program(MRB_CCACHE ccache)
 if(MRB_CCACHE)
