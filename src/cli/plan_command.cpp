@@ -20,7 +20,8 @@ namespace mrb {
 
 namespace {
 
-constexpr int kNodesMax = 512, kAnswersMax = 1 << 17, kSimulatedSteps = 40;
+constexpr int kNodesMax = 512, kAnswersMax = 1 << 17, kSimulatedSteps = 40, kStalenessMax = 1000;
+constexpr double kValueMax = 1e8, kCvMax = 10;  // beyond all that was ever trained
 
 struct PlanOptions {
   std::vector<std::string> files;
@@ -121,7 +122,9 @@ void run_validation(const PlanOptions& options) {
 void check(const PlanOptions& options, const Calibration& calibration) {
   Faults faults;
   const auto positive = [&](const char* flag, double value) {
-    if (!(value > 0)) faults.add(flag, fmt::format("is {:g}", value), "give a number above 0");
+    if (!(value > 0 && value <= kValueMax)) {
+      faults.add(flag, fmt::format("is {:g}", value), fmt::format("give a number above 0, at most {:g}", kValueMax));
+    }
   };
   const Workload& w = options.workload;
   positive("--prompts", w.prompts);
@@ -130,8 +133,12 @@ void check(const PlanOptions& options, const Calibration& calibration) {
   positive("--mean-tokens", w.lengths.mean_tokens);
   positive("--max-tokens", w.lengths.max_tokens);
   positive("--steps", options.steps);
-  if (!(w.lengths.cv >= 0)) faults.add("--cv", fmt::format("is {:g}", w.lengths.cv), "give 0 or more");
-  if (!(w.imbalance >= 1)) faults.add("--imbalance", fmt::format("is {:g}", w.imbalance), "give 1 (even) or more");
+  if (!(w.lengths.cv >= 0 && w.lengths.cv <= kCvMax)) {
+    faults.add("--cv", fmt::format("is {:g}", w.lengths.cv), fmt::format("give 0 to {:g}", kCvMax));
+  }
+  if (!(w.imbalance >= 1 && w.imbalance <= kValueMax)) {
+    faults.add("--imbalance", fmt::format("is {:g}", w.imbalance), "give 1 (even) or more");
+  }
   if (!(w.lengths.group_correlation >= 0 && w.lengths.group_correlation <= 1)) {
     faults.add("--group-correlation", fmt::format("is {:g}", w.lengths.group_correlation), "give 0 to 1");
   }
@@ -144,7 +151,9 @@ void check(const PlanOptions& options, const Calibration& calibration) {
     }
   }
   for (const int staleness : options.stalenesses) {
-    if (staleness < 0) faults.add("--staleness", fmt::format("has {}", staleness), "give 0 or more");
+    if (staleness < 0 || staleness > kStalenessMax) {
+      faults.add("--staleness", fmt::format("has {}", staleness), fmt::format("give 0 to {}", kStalenessMax));
+    }
   }
   for (const double micro : options.micro_batches) positive("--micro-batch", micro);
   for (const int ranks : options.tensors) positive("--tensor", ranks);
