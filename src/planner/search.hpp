@@ -115,8 +115,10 @@ struct SearchResult {
 };
 
 // The times of the two sides do not depend on each other, and a step is never faster when a side is slower: so the best
-// of each side, for each number of its nodes, is found first.
+// of each side, for each number of its nodes, is found first. Candidates point to the instances of the space, which must
+// outlive them.
 SearchResult search(const SearchSpace&, const StepModel&);
+SearchResult search(SearchSpace&&, const StepModel&) = delete;
 
 // The best way to train on so many nodes, among `backends` and `micro_sequences` of the space.
 std::optional<std::pair<TrainChoice, StepModel::TrainSide>> best_training(const SearchSpace&, const StepModel&,

@@ -82,7 +82,8 @@ TEST_CASE("searching each side alone finds what trying every whole step finds", 
 TEST_CASE("a model that fits nowhere says what it lacks", "[planner]") {
   Workload workload = qwen();
   workload.model = find_model_preset("deepseek-v3").value();
-  const SearchResult found = search(space_of({1}), StepModel(workload, calibration()));
+  const SearchSpace here = space_of({1});
+  const SearchResult found = search(here, StepModel(workload, calibration()));
   CHECK(found.candidates.empty());
   CHECK(found.refused.contains("training needs more memory than a GPU of p5.48xlarge has"));
   CHECK(found.refused.contains("an engine's weights leave no memory for one answer on p5.48xlarge"));
@@ -90,7 +91,8 @@ TEST_CASE("a model that fits nowhere says what it lacks", "[planner]") {
 
 TEST_CASE("no recommendation needs more memory than there is, or a kernel that does not exist", "[planner]") {
   const Workload workload = qwen();
-  for (const Candidate& one : search(space_of({2, 5}), StepModel(workload, calibration())).candidates) {
+  const SearchSpace here = space_of({2, 5});
+  for (const Candidate& one : search(here, StepModel(workload, calibration())).candidates) {
     CHECK(one.cost.memory.total_bytes() < one.point.instance->hbm_gbyte * 1e9);
     CHECK(one.cost.rollout.slots >= 1);
     CHECK(one.point.train.split.data() * one.point.train.micro_sequences <= workload.answers());
@@ -100,7 +102,8 @@ TEST_CASE("no recommendation needs more memory than there is, or a kernel that d
 TEST_CASE("the front goes from cheap and slow to dear and fast", "[planner]") {
   const Workload workload = qwen();
   const StepModel model(workload, calibration());
-  const auto found = search(space_of({2, 4, 8}), model).candidates;
+  const SearchSpace here = space_of({2, 4, 8});
+  const auto found = search(here, model).candidates;
   const auto front = pareto(found);
   REQUIRE_FALSE(front.empty());
   CHECK(front.front().cost.usd_per_million_tokens() == cheapest(found)->cost.usd_per_million_tokens());
@@ -132,7 +135,8 @@ TEST_CASE("drawn steps agree with the closed form where lengths do not vary", "[
   Workload workload = qwen();
   workload.lengths.cv = 0;
   const StepModel model(workload, calibration());
-  for (const Candidate& one : search(space_of({4}), model).candidates) {
+  const SearchSpace here = space_of({4});
+  for (const Candidate& one : search(here, model).candidates) {
     INFO(schedule_name(one.point.schedule));
     const SimulatedSteps simulated = simulate_steps(one, workload, 20, 1);
     CHECK(simulated.step_s_mean == Approx(one.cost.step_s).epsilon(.1));
