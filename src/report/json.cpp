@@ -88,6 +88,7 @@ Json result_cell(const std::vector<Result>& results, const Result& result) {
   cell["correctness"] = {{"same_work", if_compared(result.same_work)},
                          {"same_lag", if_compared(result.same_lag)},
                          {"same_tokens", if_compared(result.same_tokens)},
+                         {"lag", policy_lag(result.experiment.config)},
                          {"difference_max", if_compared(number(result.loss_difference_max))},
                          {"tolerance", work_tolerance(result.experiment.config)}};
   if (baseline != nullptr && baseline != &result) {

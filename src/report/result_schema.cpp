@@ -55,6 +55,12 @@ Json step() {
                  {"dispatch_logical_bytes", kCount},
                  {"dispatch_wire_bytes", kCount},
                  {"dispatch_wire_bytes_between_nodes", kCount},
+                 {"age_mean", kNumber},
+                 {"age_max", kCount},
+                 {"full_ratio", kNumber},
+                 {"answer_bytes", kCount},
+                 {"weight_bytes", kCount},
+                 {"roles", map_of(object({{"ranks", kCount}, {"wall_ns", kCount}, {"idle_ns", kCount}}))},
                  {"phases", map_of(object({{"ns_max", kCount}, {"ns_min", kCount}, {"ns_sum", kCount}}))}});
 }
 
@@ -84,7 +90,9 @@ Json cell() {
                                   {"log_ratios", list_of(kNumber)},
                                   {"verdict", kText}});
   const Json correctness = object({{"same_work", kTruthOrNull},
+                                   {"same_lag", kTruthOrNull},
                                    {"same_tokens", kTruthOrNull},
+                                   {"lag", {{"type", "integer"}, {"minimum", -1}}},
                                    {"difference_max", kNumber},
                                    {"tolerance", {{"type", "number"}}}});
   return object({{"id", kText},

@@ -94,6 +94,7 @@ GateSamples samples_of(const CellPair& pair, double (*metric)(const StoredLaunch
 // The first launches of both, step by step, as work_difference() and work_tolerance() have it within one run.
 bool same_losses(const CellPair& pair) {
   const double tolerance = std::max(pair.before->work_tolerance, pair.after->work_tolerance);
+  if (pair.before->lag != pair.after->lag || pair.after->lag < 0) return true;  // they train different curves anyway
   if (tolerance == 0 || pair.before->launches.empty() || pair.after->launches.empty()) return true;
   const auto &one = pair.before->launches.front().steps, &other = pair.after->launches.front().steps;
   for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {

@@ -182,6 +182,8 @@ StoredCell read_cell(const Reader& reader) {
   if (reader.has("correctness")) {
     reader.object("correctness", [&](const Reader& correctness) {
       cell.work_tolerance = correctness.number("tolerance");
+      const double lag = correctness.has("lag") ? correctness.real("lag") : 0;
+      if (lag >= -1 && lag <= 1e9) cell.lag = static_cast<int>(lag);
       cell.same_work = !correctness.is_false("same_work");  // unknown, where there is no baseline, is not wrong
     });
   }

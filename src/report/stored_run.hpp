@@ -39,6 +39,7 @@ struct StoredCell {
   std::vector<StoredLaunch> launches;
   bool same_work = true;      // as the run's own baseline
   double work_tolerance = 0;  // relative, of losses; 0: unknown
+  int lag = 0;                // policy_lag() (bench/experiment.hpp)
 };
 
 struct StoredSetting {

@@ -11,6 +11,7 @@
 
 #include "base/units.hpp"
 #include "bench/comparison.hpp"
+#include "config/roles.hpp"
 #include "report/tuned.hpp"
 
 namespace mrb {
@@ -82,16 +83,22 @@ std::string distinct(const RunRecord& record, const std::function<std::string(co
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+std::string schedule_text(const Config& config) {
+  const Roles roles = roles_of(config);
+  if (!roles.apart) return "colocated";
+  return fmt::format("{} ({} generate, {} train)", config.schedule.name, roles.rollout_ranks, roles.train_ranks);
+}
+
 std::string header(const RunInfo& info, const RunRecord& record) {
   const Config& config = record.results.front().experiment.config;
   std::string text = fmt::format("# moe-rl-bench {} ({}) · {} on {} ({}) · seed {}\n", info.build.version,
                                  info.build.commit, counted(info.ranks.size(), "rank"),
                                  counted(info.nodes.size(), "node"), info.nodes.front().host, config.seed);
   text += fmt::format(
-      "# model {} · {} answers a step, synchronous and colocated · {} · {}\n",
-      distinct(record, [](const Config& c) { return c.model.name; }),
+      "# model {} · {} answers a step, {} · {} · {}\n", distinct(record, [](const Config& c) { return c.model.name; }),
       distinct(record,
                [](const Config& c) { return fmt::format("{} prompts x {}", c.grpo.prompts, c.grpo.group_size); }),
+      distinct(record, schedule_text),
       distinct(record, [](const Config& c) { return c.compute.name + " " + c.compute.dtype; }), info.compute_library);
   text += fmt::format("# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · status: {}\n",
                       record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,
@@ -134,21 +141,8 @@ std::string variant_row(const RunRecord& record, const Result& result, std::size
                      result.source, carried_by(result));
 }
 
-std::string variant_rows(const RunInfo& info, const RunRecord& record) {
-  std::size_t width = 7;
-  for (const Result& result : record.results) width = std::max(width, result.experiment.label.size());
-  std::string text =
-      fmt::format("#\n# {:<{}}  {:>10}  {:>8}  {:>6}  {:<26}  {:<19}  {:<4}  {}\n", "variant", width, "tokens/s",
-                  "step ms", "cv %", "to the baseline, 95%", "verdict", "work", "source, and what carried the bytes");
-  for (const Result& result : record.results) text += variant_row(record, result, width);
-  return text + fmt::format(
-                    "# tokens/s: prompt and response tokens of {} over the wall time of the counted steps, "
-                    "median launch; to the baseline: mean ratio over blocks\n",
-                    counted(info.ranks.size(), "rank"));
-}
-
 // How long the ranks of each role did nothing but wait, how old their answers' weights were, and what went between them.
-std::string role_lines(const Result& result) {
+std::string role_line(const Result& result) {
   std::map<std::string, RoleSample> roles;
   double age = 0, full = 0, answers = 0, weights = 0;
   int age_max = 0, steps = 0;
@@ -157,7 +151,6 @@ std::string role_lines(const Result& result) {
       if (step.warmup) continue;
       for (const auto& [name, role] : step.roles) {
         RoleSample& sum = roles[name];
-        sum.ranks = role.ranks;
         sum.wall_ns += role.wall_ns;
         sum.idle_ns += role.idle_ns;
       }
@@ -169,22 +162,43 @@ std::string role_lines(const Result& result) {
       ++steps;
     }
   }
-  std::string text;
+  std::string text = fmt::format("# {}:", result.experiment.label);
   for (const auto& [name, role] : roles) {
-    text += fmt::format(
-        "{}{} of {} idle {:.1f}% of their wall time", text.empty() ? "# " : "; ", name,
-        counted(static_cast<std::size_t>(role.ranks), "rank"),
-        role.wall_ns > 0 ? 100.0 * static_cast<double>(role.idle_ns) / static_cast<double>(role.wall_ns) : 0);
+    const double idle = role.wall_ns > 0 ? static_cast<double>(role.idle_ns) / static_cast<double>(role.wall_ns) : 0;
+    text += fmt::format("{} {} idle {:.1f}%", text.ends_with(':') ? "" : ",", name, 100 * idle);
   }
   const double count = std::max(1, steps);
-  text +=
-      fmt::format("\n# answers: {:.1f}% as long as they could get; weights behind them {:.2f} updates old, {} at most",
-                  100 * full / count, age / count, age_max);
+  text += fmt::format("; answers {:.1f}% at their longest, of weights {:.2f} updates old, {} at most",
+                      100 * full / count, age / count, age_max);
   if (roles.size() > 1) {
     const auto bytes = [&](double sum) { return bytes_text(static_cast<std::uint64_t>(sum / count)); };
-    text += fmt::format("\n# between the sides, a step: {} of answers, {} of weights", bytes(answers), bytes(weights));
+    text += fmt::format("; a step moves {} of answers, {} of weights", bytes(answers), bytes(weights));
   }
   return text + "\n";
+}
+
+// Where schedules differ, or wait.
+std::string role_lines(const RunRecord& record) {
+  std::string text = "#\n";
+  for (const Result& result : record.results) {
+    if (result.status == ResultStatus::done) text += role_line(result);
+  }
+  return text;
+}
+
+std::string variant_rows(const RunInfo& info, const RunRecord& record) {
+  std::size_t width = 7;
+  for (const Result& result : record.results) width = std::max(width, result.experiment.label.size());
+  std::string text =
+      fmt::format("#\n# {:<{}}  {:>10}  {:>8}  {:>6}  {:<26}  {:<19}  {:<4}  {}\n", "variant", width, "tokens/s",
+                  "step ms", "cv %", "to the baseline, 95%", "verdict", "work", "source, and what carried the bytes");
+  for (const Result& result : record.results) text += variant_row(record, result, width);
+  return text +
+         fmt::format(
+             "# tokens/s: prompt and response tokens of {} over the wall time of the counted steps, "
+             "median launch; to the baseline: mean ratio over blocks\n",
+             counted(info.ranks.size(), "rank")) +
+         role_lines(record);
 }
 
 std::string phase_rows(const Result& result) {
@@ -203,7 +217,6 @@ std::string phase_rows(const Result& result) {
       "# dispatch and combine of a step, all ranks: {} logical (from the routing), {} wire (as handed to "
       "the transport), NIC: not counted here\n",
       bytes(means.logical_bytes), bytes(means.wire_bytes));
-  text += role_lines(result);
   return text +
          (means.marked == 0
               ? fmt::format("# phases and idle add up to the wall time within {:.0f}% on every rank, in all {}\n",
