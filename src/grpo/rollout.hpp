@@ -45,8 +45,8 @@ struct RolloutParts {
 };
 
 // Collective. Answers this rank's prompts: each prompt runs once, its samples share it; then all unfinished answers
-// grow by one token at a time until the end token or their longest length (lengths.hpp). Ranks that are done go on with no tokens
-// until all are. Phases: prefill, decode.
+// grow by one token at a time until the end token or their longest length (lengths.hpp). Ranks that are done go on with
+// no tokens until all are. Phases: prefill, decode.
 std::vector<Trajectory> roll_out(const Config&, int step, RolloutParts);
 
 }  // namespace mrb
