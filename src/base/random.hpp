@@ -10,7 +10,17 @@ namespace mrb {
 class Random {
  public:
   // What a stream is for. The purpose is part of the key, so that two uses never share numbers.
-  enum Purpose : std::uint64_t { weights = 1, prompts, lengths, sampling, order, routing, payload, chaos, prompt_lengths };
+  enum Purpose : std::uint64_t {
+    weights = 1,
+    prompts,
+    lengths,
+    sampling,
+    order,
+    routing,
+    payload,
+    chaos,
+    prompt_lengths
+  };
 
   explicit Random(std::initializer_list<std::uint64_t> key);
 

@@ -1,4 +1,5 @@
-// The synthetic task: what is asked, and which random numbers it is sampled with. Both are functions of (seed, step, sequence), so any rank may draw any of them, and all variants do the same work.
+// The synthetic task: what is asked, and which random numbers it is sampled with. Both are functions of (seed, step,
+// sequence), so any rank may draw any of them, and all variants do the same work.
 #pragma once
 
 #include <cstdint>
