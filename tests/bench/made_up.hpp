@@ -27,12 +27,16 @@ inline LaunchSample made_up_launch(int block, std::int64_t wall_ms, double loss 
                      .prompt_tokens = 200,
                      .response_tokens = 800,
                      .trained_tokens = 800,
+                     .age_mean = 0.5,
+                     .age_max = 1,
+                     .full_ratio = 0.25,
                      .dispatch_logical_bytes = 3 << 20,
                      .dispatch_wire_bytes = 2 << 20};
   // Two ranks: the slowest was busy all the time, the fastest waited for a quarter of it.
   const std::int64_t wall_ns = counted.wall_ns;
   counted.phases["decode"] = {.ns_max = wall_ns, .ns_min = wall_ns * 3 / 4, .ns_sum = wall_ns * 7 / 4};
   counted.phases["idle"] = {.ns_max = wall_ns / 4, .ns_min = 0, .ns_sum = wall_ns / 4};
+  counted.roles["colocated"] = {.ranks = 2, .wall_ns = 2 * wall_ns, .idle_ns = wall_ns / 4};
   return {.block = block, .transport = "libfabric", .provider = "shm", .steps = {warmup, counted}};
 }
 

@@ -90,14 +90,16 @@ TEST_CASE("the lines of the workload are the same for every method and rank coun
 
 TEST_CASE("the lines of the method name what decides how", "[config]") {
   CHECK(canonical_lines(Config{}, FieldSet::method) ==
-        "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\ndispatcher=alltoall\n"
+        "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\nschedule=colocated\nrollout.kv_cache_bytes=0\n"
+        "dispatcher=alltoall\n"
         "transport=mpi\ncompute=cpu\ncompute.threads=0\n");
   Config config;
   config.transport = {.name = "libfabric", .provider = "shm"};
   config.dispatcher.name = "proxy";
   config.chaos.seed = 7;
   CHECK(canonical_lines(config, FieldSet::method) ==
-        "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\ndispatcher=proxy\n"
+        "ranks_per_node=0\ngrpo.micro_batch_tokens=2048\nschedule=colocated\nrollout.kv_cache_bytes=0\n"
+        "dispatcher=proxy\n"
         "dispatcher.tokens_max=0\ndispatcher.dedup=rank\ndispatcher.prefix_rows=64\n"
         "transport=libfabric\ntransport.provider=shm\ntransport.rails=0\ntransport.progress=poll\n"
         "chaos.seed=7\nchaos.late_start_ms=0\nchaos.stop_rank=-1\nchaos.stop_after_puts=0\n"

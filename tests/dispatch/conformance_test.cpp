@@ -17,8 +17,8 @@ using MakeTransport = std::function<std::unique_ptr<Transport>(Bootstrap&)>;
 
 constexpr double kTimeout_s = 60;
 
-// The sanitizers make everything many times slower: they see fewer numbers of ranks and a shorter long run.
-#ifdef __SANITIZE_ADDRESS__
+// Without optimising, and with sanitizers, all is many times slower: fewer numbers of ranks and a shorter long run.
+#ifndef NDEBUG
 const std::vector<int> kRanksClean = {1, 4}, kRanksChaos = {2, 3};
 constexpr const ConformanceCheck& kLongRun = kSomeFreeRunningSteps;
 #else

@@ -8,6 +8,7 @@
 #include "grpo/trainer.hpp"
 #include "mpi/mpi_ranks.hpp"
 #include "support/catch.hpp"
+#include "support/run_schedule.hpp"
 #include "support/train.hpp"
 
 using namespace mrb;
@@ -26,6 +27,21 @@ Config small_config() {
   return config;
 }
 
+struct Wire {
+  std::string transport;
+  std::string provider;
+};
+
+// All that this build has between processes.
+std::vector<Wire> wires() {
+  std::vector<Wire> all = {{"mpi", ""}};
+  for (const RegistryLine& line : transport_lines()) {
+    if (line.name == "libfabric" && line.needs.empty())
+      all.insert(all.end(), {{"libfabric", "tcp"}, {"libfabric", "shm"}});
+  }
+  return all;
+}
+
 void check_close(double mine, double expected, int step, const char* what) {
   if (std::abs(mine - expected) <= 1e-4 * std::max(std::abs(expected), 0.01)) return;
   throw std::runtime_error(fmt::format("step {}: {} is {}, on one rank it is {}", step, what, mine, expected));
@@ -36,16 +52,7 @@ void check_close(double mine, double expected, int step, const char* what) {
 TEST_CASE("four ranks get the curve of one, with every dispatcher over every transport", "[grpo][mpi]") {
   const Config config = small_config();
   const auto expected = test::train(config, 1, "reference", 10)[0];
-  struct Wire {
-    const char* transport;
-    const char* provider;
-  };
-  std::vector<Wire> wires = {{"mpi", ""}};
-  for (const RegistryLine& line : transport_lines()) {
-    if (line.name == "libfabric" && line.needs.empty())
-      wires.insert(wires.end(), {{"libfabric", "tcp"}, {"libfabric", "shm"}});
-  }
-  for (const Wire& wire : wires) {
+  for (const Wire& wire : wires()) {
     for (const RegistryLine& line : dispatcher_lines()) {
       if (line.name == "reference") continue;  // it is for one rank
       INFO(wire.transport << " " << wire.provider << ", " << line.name);
@@ -64,6 +71,34 @@ TEST_CASE("four ranks get the curve of one, with every dispatcher over every tra
           check_close(mine.log_prob_mean, step.log_prob_mean, step.step, "the log-probability");
         }
         bootstrap.barrier();
+      });
+    }
+  }
+}
+
+TEST_CASE("four ranks, two that generate and two that train, get the curve of one over every transport",
+          "[grpo][mpi]") {
+  Config config = small_config();
+  const auto expected = test::train(config, 1, "reference", 5)[0];
+  config.ranks = 4;
+  config.schedule.rollout_ranks = 2;
+  for (const Wire& wire : wires()) {
+    for (const char* schedule : {"disaggregated", "async"}) {
+      config.schedule.name = schedule;
+      INFO(wire.transport << " " << wire.provider << ", " << schedule);
+      test::on_all_ranks([&](Bootstrap& bootstrap) {
+        const auto steps = test::run_schedule_on(bootstrap, config, wire.transport, {.provider = wire.provider}, 5);
+        if (bootstrap.rank() >= 2) return;  // they have only times
+        for (const StepResult& step : expected) {
+          const StepResult& mine = steps.at(static_cast<std::size_t>(step.step)).result;
+          if (mine.age_max > 1) throw std::runtime_error(fmt::format("step {}: age {}", step.step, mine.age_max));
+          if (mine.log_prob_gap > 1e-5 && config.schedule.name == "disaggregated") {
+            throw std::runtime_error(fmt::format("step {}: the weights differ by {}", step.step, mine.log_prob_gap));
+          }
+          if (config.schedule.name == "async") continue;  // it trains on older answers
+          check_close(mine.loss, step.loss, step.step, "the loss");
+          check_close(mine.reward_mean, step.reward_mean, step.step, "the reward");
+        }
       });
     }
   }

@@ -75,8 +75,8 @@ TEST_CASE("one step off is exactly one step off, and the same every time", "[grp
 
 TEST_CASE("no answer is older than max_staleness, however late ranks are", "[grpo]") {
   for (const bool in_flight : {false, true}) {
-    for (const int bound : {1, 2, 3}) {
-      for (const std::uint64_t seed : {1, 2, 3}) {
+    for (const int bound : {1, 3}) {
+      for (const std::uint64_t seed : {1, 2}) {
         INFO("max_staleness " << bound << ", in flight " << in_flight << ", seed " << seed);
         Config config = small_config("async", 2, 2);
         config.rollout.expert_parallel = 1;  // ranks that generate do not wait for each other

@@ -19,7 +19,7 @@ TEST_CASE("the table of a whole run", "[report]") {
   // Rates from the walls: 1000 tokens in 1, 0.5 and 2 s. Of a step's time on two ranks, 7/4 are decode and 1/4 idle.
   const std::string golden =
       R"(# moe-rl-bench 0.1.0 (1a2b3c4) · 2 ranks on 1 node (node-a) · seed 1
-# model tiny · 16 prompts x 16 answers a step, synchronous and colocated · cpu f32 · oneDNN 2.6.3
+# model tiny · 16 prompts x 16 answers a step, colocated · cpu f32 · oneDNN 2.6.3
 # 18 of 18 launches, each 1 warm-up and 3 counted steps, in 3 blocks of A B B A · status: ok
 #
 # variant       tokens/s   step ms    cv %  to the baseline, 95%        verdict              work  source, and what carried the bytes
@@ -27,6 +27,10 @@ TEST_CASE("the table of a whole run", "[report]") {
   rank_dedup        2000    500.00     0.0  +100.0% [+100.0%, +100.0%]  faster               same  measured libfabric (shm)
   slow               500   2000.00     0.0  -50.0% [-50.0%, -50.0%]     slower               same  measured libfabric (shm)
 # tokens/s: prompt and response tokens of 2 ranks over the wall time of the counted steps, median launch; to the baseline: mean ratio over blocks
+#
+# alltoall: colocated idle 12.5%; answers 25.0% at their longest, of weights 0.50 updates old, 1 at most
+# rank_dedup: colocated idle 12.5%; answers 25.0% at their longest, of weights 0.50 updates old, 1 at most
+# slow: colocated idle 12.5%; answers 25.0% at their longest, of weights 0.50 updates old, 1 at most
 #
 # phases of alltoall, a mean step
 # phase                           slowest ms  fastest ms   share %
