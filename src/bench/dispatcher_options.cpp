@@ -28,8 +28,10 @@ std::int64_t tokens_per_call_max(const Config& config) {
   const std::int64_t prompts = (std::int64_t{grpo.prompts} + config.ranks - 1) / config.ranks;
   const std::int64_t answers = prompts * grpo.group_size;
   const std::int64_t length = std::int64_t{grpo.prompt_tokens} + grpo.response_tokens_max;
+  // In flight, a step's last prompt and the next one's first may be admitted together.
+  const std::int64_t admitted = prompts + (config.schedule.in_flight ? 1 : 0);
   const std::int64_t micro_batch = std::min(answers * length, std::max<std::int64_t>(grpo.micro_batch_tokens, length));
-  return std::max({prompts * grpo.prompt_tokens, answers, micro_batch});
+  return std::max({admitted * grpo.prompt_tokens, answers, micro_batch});
 }
 
 DispatcherOptions dispatcher_options(const Config& config, int ranks_per_node) {

@@ -181,6 +181,7 @@ LaunchSample Launch::run(int warmup_steps, int counted_steps, const std::functio
   Bootstrap& bootstrap = parts.context.bootstrap;
   LaunchSample launch{.transport = parts.world.capabilities().name, .provider = parts.world.capabilities().provider};
   const std::vector<RankStep> mine = parts.schedule->run(warmup_steps + counted_steps, interrupted);
+  parts.world.drain(bootstrap);
   const std::string record = rank_record(mine);
   const auto records = bootstrap.all_gather(std::as_bytes(std::span(record)));
   // A rank that generates may not have heard of the last step when it was told to stop.

@@ -51,6 +51,8 @@ Channel::Channel(Transport& transport, Bootstrap& bootstrap, double timeout_s)
   const std::int64_t limit = static_cast<std::int64_t>(transport.capabilities().put_bytes_max);
   put_bytes_max_ = static_cast<std::size_t>(-bootstrap.max(-limit));
   rails_ = transport.capabilities().rails;
+  puts_to_.assign(static_cast<std::size_t>(size_), 0);
+  puts_came_.assign(static_cast<std::size_t>(size_), 0);
   reset_traffic();
 }
 
@@ -83,7 +85,10 @@ void Channel::poll() {
 void Channel::poll_own() {
   arrived_.clear();
   transport_.poll(arrived_);
-  for (const std::uint32_t immediate : arrived_) ++arrivals_[immediate];
+  for (const std::uint32_t immediate : arrived_) {
+    ++arrivals_[immediate];
+    ++puts_came_[immediate & (kRanksMax - 1)];
+  }
 }
 
 void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, std::string_view operation) {
@@ -109,6 +114,7 @@ void Channel::put(int peer, Piece from, Piece to, std::size_t bytes, Tag tag, st
       }
     }
     ++traffic_.puts;
+    ++puts_to_[static_cast<std::size_t>(peer)];
     traffic_.bytes_to[static_cast<std::size_t>(peer)] += length;
     done += length;
   }
@@ -176,6 +182,26 @@ void Channel::wait_sent(std::string_view operation) {
                   fmt::format("{}: waited {} s for {} own puts to be taken by their targets{}", operation,
                               ns_to_s(timeout_ns_), transport_.pending_puts(), state(next_tag_)),
                   "look for a rank that has stopped; if all are alive, raise transport.timeout_s");
+    }
+  }
+}
+
+void Channel::drain(Bootstrap& bootstrap) {
+  const auto sent = bootstrap.all_gather(std::as_bytes(std::span(puts_to_)));
+  Waiter waiter(timeout_ns_);
+  for (int peer = 0; peer < size_; ++peer) {
+    std::uint64_t expected = 0;
+    const std::byte* to_us =
+        sent[static_cast<std::size_t>(peer)].data() + static_cast<std::size_t>(rank_) * sizeof expected;
+    std::memcpy(&expected, to_us, sizeof expected);
+    while (puts_came_[static_cast<std::size_t>(peer)] < expected) {
+      poll();
+      if (waiter.again()) continue;
+      throw Error(
+          ErrorKind::timeout,
+          fmt::format("the end: waited {} s for the last puts of rank {} ({} of {} arrived){}", ns_to_s(timeout_ns_),
+                      peer, puts_came_[static_cast<std::size_t>(peer)], expected, state(next_tag_)),
+          fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
     }
   }
 }

@@ -66,6 +66,11 @@ class Channel {
   // Waits until all own puts have left their source memory.
   void wait_sent(std::string_view operation);
 
+  // Collective, after wait_sent(). Waits until all puts to this rank have arrived, those too that nobody waited for:
+  // what is still on its way when a transport ends may come out of the next one (Open MPI gives a communicator's number
+  // to the next).
+  void drain(Bootstrap&);
+
   struct Traffic {
     std::vector<std::uint64_t> bytes_to;  // by peer, payload as handed to the transport
     std::uint64_t puts = 0;
@@ -93,6 +98,8 @@ class Channel {
   std::vector<std::uint32_t> arrived_;                       // scratch of poll()
   std::unordered_map<std::uint32_t, std::size_t> arrivals_;  // immediate -> puts not yet waited for
   Traffic traffic_;
+  std::vector<std::uint64_t> puts_to_;    // by peer, since the channel was made
+  std::vector<std::uint64_t> puts_came_;  // by sender
   std::vector<Channel*> others_;  // that poll together with this one
 };
 

@@ -32,6 +32,7 @@ inline std::vector<RankStep> run_schedule_on(Bootstrap& bootstrap, const Config&
   PhaseClock phases(clock);
   const auto schedule = make_schedule(config, {world, group, *compute, *tokens, phases});
   auto done = schedule->run(steps, [] { return false; });
+  world.drain(bootstrap);
   bootstrap.barrier();  // nobody frees memory that a peer may still write to
   return done;
 }
