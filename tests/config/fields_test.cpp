@@ -43,7 +43,7 @@ TEST_CASE("setting a field changes it and nothing else", "[config]") {
     INFO(field.key);
     std::string other;
     std::vector<std::string> texts = field.choices;
-    texts.insert(texts.end(), {"3", "9", "0.5", "0.25", "3:1"});
+    texts.insert(texts.end(), {"3", "9", "0.5", "0.25", "3:1", "8192"});
     for (const std::string& text : texts) {
       const auto value = field.canonical(text);
       if (value && *value != field.get(defaults)) other = *value;
