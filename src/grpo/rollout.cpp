@@ -86,7 +86,6 @@ void RolloutEngine::prefill(const std::vector<int>& slots, int version) {
     packed.offsets.push_back(static_cast<std::int32_t>(packed.tokens.size()));
     first_slots.push_back(slot);
   }
-  prefilled_tokens_ += packed.token_count();
   const Tensor logits = parts_.policy.prefill(packed, first_slots, cache_);
   for (std::size_t i = 0; i < first_slots.size(); ++i) {
     const auto [entry, is_new] = open_.try_emplace(prompt_of(at(first_slots[i])));

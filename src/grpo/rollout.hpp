@@ -51,8 +51,6 @@ class RolloutEngine {
   // The answers that have ended since the last call, in the order in which they ended, with their rewards.
   std::vector<Trajectory> take_ended();
 
-  std::int64_t prefilled_tokens() const { return prefilled_tokens_; }  // of prompts, computed again or not
-
  private:
   struct Waiting {
     int step = 0;
@@ -84,7 +82,6 @@ class RolloutEngine {
   std::deque<Waiting> queue_;
   std::map<PromptKey, OpenPrompt> open_;
   std::vector<Trajectory> ended_;
-  std::int64_t prefilled_tokens_ = 0;
 };
 
 // Collective. Answers this rank's share of the step's prompts to their end, in the order of their sequences. Ranks that

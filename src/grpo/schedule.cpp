@@ -183,7 +183,10 @@ class TrainSide final : public Schedule {
       std::int64_t state[] = {have_all ? 0 : 1, interrupted() ? 1 : 0, -side_.weights.versions_taken()};
       side_.collectives.all_reduce_max(state);
       if (state[1] > 0) return false;
-      if (owes_weights_ && side_.weights.versions_sent() + static_cast<int>(state[2]) < WeightMail::kRoom) push();
+      if (owes_weights_ && side_.weights.versions_sent() + static_cast<int>(state[2]) < WeightMail::kRoom) {
+        const PhaseClock::Scope sending(side_.parts.phases, "weight_send");
+        push();
+      }
       if (state[0] == 0) return true;
       patience.nap("answers", fmt::format("step {} of those that train waits for answers to its prompts", step));
     }
@@ -198,7 +201,6 @@ class TrainSide final : public Schedule {
   }
 
   void push() {
-    const PhaseClock::Scope phase(side_.parts.phases, "weight_send");
     side_.weights.send(version_, learner_.policy().parameters().weights(), side_.config.schedule.name != "async");
     owes_weights_ = false;
   }

@@ -130,6 +130,7 @@ TEST_CASE("phases and idle add up to the wall time on every rank of both sides",
                                                ? std::vector<std::string>{"wait_rollouts", "forward", "weight_send"}
                                                : std::vector<std::string>{"decode", "prefill", "answer_send"};
       for (const std::string& phase : own) CHECK(phases.contains(phase));
+      CHECK_FALSE(phases.contains("weight_send.weight_send"));
     }
   }
 }
