@@ -34,6 +34,7 @@ void add_micro_command(CLI::App& app, const std::vector<std::string>& arguments,
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_ab_command(CLI::App& app, int& exit_code);
 void add_report_command(CLI::App& app);
+void add_doctor_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
