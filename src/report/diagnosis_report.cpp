@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 // "ranks 0-3, 7 (node0, node1)"; many hosts are counted.
 std::string place_text(const Finding& finding) {
-  if (finding.ranks.empty()) return "the job";
+  if (finding.hosts.empty()) return "the job";
   std::string text;
   for (std::size_t begin = 0; begin < finding.ranks.size();) {
     std::size_t end = begin + 1;
@@ -38,15 +38,16 @@ std::string verdict_of(const Diagnosis& diagnosis) {
   return diagnosis.is_comparable() ? "fit" : "fit, not comparable";
 }
 
+std::string finding_text(const Finding& finding) {
+  return fmt::format("{:<6}  {}: {}\n        on  {}\n        why {}\n        fix {}\n", severity_text(finding.severity),
+                     finding.id, finding.problem, place_text(finding), finding.why, finding.fix);
+}
+
 std::string diagnosis_text(const Diagnosis& diagnosis) {
   std::string text = fmt::format("# {} on {} ({}{})\n", counted(static_cast<std::size_t>(diagnosis.ranks), "rank"),
                                  counted(static_cast<std::size_t>(diagnosis.nodes), "node"), diagnosis.host,
                                  diagnosis.instance_type.empty() ? "" : ", " + diagnosis.instance_type);
-  for (const Finding& finding : diagnosis.findings) {
-    text +=
-        fmt::format("{:<6}  {}: {}\n        on  {}\n        why {}\n        fix {}\n", severity_text(finding.severity),
-                    finding.id, finding.problem, place_text(finding), finding.why, finding.fix);
-  }
+  for (const Finding& finding : diagnosis.findings) text += finding_text(finding);
   for (const NotLooked& check : diagnosis.not_looked)
     text += fmt::format("# not looked at: {}: {}\n", check.id, check.why);
   return text + fmt::format("{} ({}: {}, {} could not look)\n", verdict_of(diagnosis),

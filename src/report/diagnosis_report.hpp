@@ -11,6 +11,9 @@ namespace mrb {
 // "fit", "fit, not comparable" or "not fit".
 std::string verdict_of(const Diagnosis&);
 
+// A line with the severity, the problem and its values; where, why and the fix below it.
+std::string finding_text(const Finding&);
+
 // A line for each finding and its values, why and fix below it; then what could not be looked at.
 std::string diagnosis_text(const Diagnosis&);
 
