@@ -54,6 +54,9 @@ int launch_self(int ranks, const std::vector<std::string>& arguments);
 std::string end_notice(int rank, int exit_code);
 int exit_code_in(const std::string& words);
 
+// The host whose daemon mpirun says that it has lost; empty if it says nothing of the kind.
+std::string lost_host_in(const std::string& words);
+
 // The command that launch_self() runs on this machine, and that for a machine with so many cores. Open MPI 4 and 5
 // both take these options.
 std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string>& arguments);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -115,6 +116,19 @@ int run(const DoctorOptions& options, const std::vector<std::string>& arguments)
   return run_with_ranks(settings, arguments, [&](const std::string&) { return run_doctor_rank("solo", options); });
 }
 
+// Settings want the experts of a model to divide over the ranks, and doctor asks about no model: without a file of the
+// user's, any number of ranks is as good as another.
+void fit_model_to_ranks(SettingsOptions& settings) {
+  constexpr int kExpertsMin = 8;
+  int ranks = 1;
+  if (const char* size = std::getenv("OMPI_COMM_WORLD_SIZE")) ranks = std::atoi(size);
+  for (const auto& [key, value] : settings.flags) {
+    if (key == "ranks") ranks = std::atoi(value.c_str());
+  }
+  if (!settings.file.empty() || ranks < 1) return;
+  settings.flags.emplace_back("model.experts", std::to_string(ranks < kExpertsMin ? ranks * kExpertsMin : ranks));
+}
+
 bool concerns_doctor(const std::string& key) {
   return key == "ranks" || key == "transport" || key.starts_with("transport.");
 }
@@ -132,7 +146,10 @@ void add_doctor_command(CLI::App& app, const std::vector<std::string>& arguments
   command->add_flag("--network", options->is_network,
                     "Also measure every pair of nodes: latency, bandwidth, the largest datagram that passes");
   options->settings.add_to(*command, concerns_doctor);
-  command->callback([=, &exit_code] { exit_code = run(*options, arguments); });
+  command->callback([=, &exit_code] {
+    fit_model_to_ranks(options->settings);
+    exit_code = run(*options, arguments);
+  });
 }
 
 }  // namespace mrb

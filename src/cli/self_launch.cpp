@@ -29,6 +29,7 @@ class MpirunWatch final : public ChildWatch {
     std::fwrite(words.data(), 1, words.size(), stderr);
     last_lines_ += words;
     if (exit_code_ < 0) exit_code_ = exit_code_in(last_lines_);
+    if (lost_host_.empty()) lost_host_ = lost_host_in(last_lines_);
     if (exit_code_ >= 0 && ended_ns_ == 0) ended_ns_ = steady_now_ns();
     const std::size_t whole = last_lines_.rfind('\n');
     if (whole != std::string::npos) last_lines_.erase(0, whole + 1);
@@ -42,12 +43,19 @@ class MpirunWatch final : public ChildWatch {
     return since_s < kGrace_s + kGraceAfterTerm_s ? SIGTERM : SIGKILL;
   }
 
-  // mpirun's exit code, or that of the ranks when it had to be ended.
-  int exit_code(int of_mpirun) const { return is_ended_by_us_ ? exit_code_ : of_mpirun; }
+  // mpirun's exit code, or that of the ranks when it had to be ended. A host that is gone has no rank left to say so, and
+  // mpirun's own code for it means nothing to anybody.
+  int exit_code(int of_mpirun) const {
+    if (is_ended_by_us_) return exit_code_;
+    return lost_host_.empty() ? of_mpirun : static_cast<int>(ErrorKind::timeout);
+  }
+
+  const std::string& lost_host() const { return lost_host_; }
 
  private:
   std::string last_lines_;  // what has not been looked at, or is not yet a line
   int exit_code_ = -1;      // of the ranks, once they have said so
+  std::string lost_host_;   // that mpirun has lost its daemon on
   std::int64_t ended_ns_ = 0;
   bool is_ended_by_us_ = false;
 };
@@ -82,11 +90,27 @@ int launch_self(int ranks, const std::vector<std::string>& arguments) {
   std::fputs(fmt::format("starting {}\n", fmt::join(command, " ")).c_str(), stderr);
   MpirunWatch watch;
   const ChildEnd end = run_child(command, "", "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH", &watch);
+  if (!watch.lost_host().empty()) {
+    std::fputs(
+        fmt::format("error: node {} is gone, and its ranks with it\n  fix: look why it ended: the pod's status and "
+                    "events, the memory limit, the end of a capacity block\n",
+                    watch.lost_host())
+            .c_str(),
+        stderr);
+  }
   return end.signal_handed_on != 0 ? 128 + end.signal_handed_on : watch.exit_code(end.exit_code);
 }
 
 std::string end_notice(int rank, int exit_code) {
   return fmt::format("rank {}{}{}\n", rank, kEndNotice, exit_code);
+}
+
+std::string lost_host_in(const std::string& words) {
+  const std::size_t lost = words.find("Remote daemon: ");  // Open MPI 4
+  const std::size_t host = words.find(" on node ", lost), end = words.find('\n', host);
+  if (lost == std::string::npos || host == std::string::npos || end == std::string::npos) return "";
+  const std::size_t begin = host + std::string_view(" on node ").size();
+  return words.substr(begin, end - begin);
 }
 
 int exit_code_in(const std::string& words) {

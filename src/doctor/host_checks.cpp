@@ -11,6 +11,11 @@ namespace mrb {
 
 namespace {
 
+// What stops a job over EFA only slows down one that runs over something else.
+Severity unless_efa(const Facts& facts) {
+  return facts.expects_efa() ? Severity::refuse : Severity::warn;
+}
+
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 std::string size(std::int64_t bytes) {
@@ -31,7 +36,7 @@ Outcome memlock(const Facts& facts) {
 Outcome shared_memory(const Facts& facts) {
   if (facts.shm_free_bytes == kUnknown) return not_looked("/dev/shm is not there");
   if (facts.shm_free_bytes >= kGiB) return fine();
-  return found(fmt::format("/dev/shm has {} free", size(facts.shm_free_bytes)));
+  return found(fmt::format("/dev/shm has {} free", size(facts.shm_free_bytes)), unless_efa(facts));
 }
 
 Outcome shared_memory_type(const Facts& facts) {
@@ -48,7 +53,7 @@ Outcome shared_memory_left(const Facts& facts) {
 Outcome cores(const Facts& facts) {
   const int ranks = ranks_expected(facts);
   if (facts.cores_allowed < ranks) {
-    return found(fmt::format("{} ranks of this node share {} cores", ranks, facts.cores_allowed));
+    return found(fmt::format("{} ranks of this node share {} cores", ranks, facts.cores_allowed), unless_efa(facts));
   }
   // A thread that moves bytes (progress: thread, the proxy dispatcher) beside each rank.
   if (facts.expects_efa() && facts.cores_allowed < 2 * ranks) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <sstream>
 
 #include "doctor/check.hpp"
 
@@ -73,6 +74,17 @@ bool is_shared(const std::string& name) {
   return !kOwn.contains(name) && !name.starts_with("OMPI_") && !name.starts_with("PMIX_") && !name.starts_with("PRTE_");
 }
 
+// A list of folders without repetitions and empty entries: Open MPI puts its own in front, on some hosts twice.
+std::string folders_of(const std::string& list) {
+  std::vector<std::string> folders;
+  std::istringstream parts(list);
+  for (std::string folder; std::getline(parts, folder, ':');) {
+    const bool is_new = std::find(folders.begin(), folders.end(), folder) == folders.end();
+    if (!folder.empty() && is_new) folders.push_back(folder);
+  }
+  return fmt::format("{}", fmt::join(folders, ":"));
+}
+
 Outcome environment(const std::vector<Facts>& ranks) {
   std::set<std::string> names;
   for (const Facts& facts : ranks) {
@@ -83,7 +95,8 @@ Outcome environment(const std::vector<Facts>& ranks) {
   std::string text;
   for (const std::string& name : names) {
     const Outcome outcome = unless_equal(ranks, name.c_str(), [&](const Facts& facts) {
-      return facts.environment.contains(name) ? "'" + facts.variable(name) + "'" : "not set";
+      if (!facts.environment.contains(name)) return std::string("not set");
+      return "'" + (name == "LD_LIBRARY_PATH" ? folders_of(facts.variable(name)) : facts.variable(name)) + "'";
     });
     if (outcome.kind == Outcome::Kind::found) text += (text.empty() ? "" : "; ") + outcome.text;
   }
