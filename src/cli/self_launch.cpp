@@ -47,10 +47,17 @@ class MpirunWatch final : public ChildWatch {
   // mpirun's own code for it means nothing to anybody.
   int exit_code(int of_mpirun) const {
     if (is_ended_by_us_) return exit_code_;
-    return lost_host_.empty() ? of_mpirun : static_cast<int>(ErrorKind::timeout);
+    return has_lost_a_host(of_mpirun) ? static_cast<int>(ErrorKind::timeout) : of_mpirun;
   }
 
-  const std::string& lost_host() const { return lost_host_; }
+  // Open MPI says so, or only ends with a code that no rank of ours and no signal has (205, 9).
+  bool has_lost_a_host(int of_mpirun) const {
+    const bool is_of_ranks = of_mpirun <= 8 || of_mpirun == static_cast<int>(ErrorKind::internal);
+    const bool is_of_signal = of_mpirun > 128 && of_mpirun < 128 + 65;
+    return !is_ended_by_us_ && (!lost_host_.empty() || !(is_of_ranks || is_of_signal));
+  }
+
+  std::string lost_host() const { return lost_host_.empty() ? "of some rank" : lost_host_; }
 
  private:
   std::string last_lines_;  // what has not been looked at, or is not yet a line
@@ -90,13 +97,12 @@ int launch_self(int ranks, const std::vector<std::string>& arguments) {
   std::fputs(fmt::format("starting {}\n", fmt::join(command, " ")).c_str(), stderr);
   MpirunWatch watch;
   const ChildEnd end = run_child(command, "", "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH", &watch);
-  if (!watch.lost_host().empty()) {
-    std::fputs(
-        fmt::format("error: node {} is gone, and its ranks with it\n  fix: look why it ended: the pod's status and "
-                    "events, the memory limit, the end of a capacity block\n",
-                    watch.lost_host())
-            .c_str(),
-        stderr);
+  if (end.signal_handed_on == 0 && watch.has_lost_a_host(end.exit_code)) {
+    std::fputs(fmt::format("error: node {} is gone, and its ranks with it (exit code {} of mpirun)\n  fix: look why it "
+                           "ended: the pod's status and events, the memory limit, the end of a capacity block\n",
+                           watch.lost_host(), end.exit_code)
+                   .c_str(),
+               stderr);
   }
   return end.signal_handed_on != 0 ? 128 + end.signal_handed_on : watch.exit_code(end.exit_code);
 }
