@@ -19,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Facts, rank, local_rank, local_ranks, host, k
                                    memory_limit_bytes, oom_kills, memlock_bytes, has_ipc_lock, shm_type, shm_free_bytes,
                                    shm_stale, huge_pages_bytes, devices, foreign_uverbs, uverbs, efa_driver_version,
                                    has_gdrdrv, gpus, gpu_driver, gpu_driver_kind, cuda_of_driver, libraries,
-                                   library_files, mtu, hostfile, unreachable, has_tried_hosts, xids, has_kernel_log,
+                                   mapped_files, mtu, hostfile, unreachable, has_tried_hosts, xids, has_kernel_log,
                                    nccl_log, wall_clock_ns)
 
 int Facts::efa_count() const {

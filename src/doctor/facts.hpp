@@ -73,7 +73,7 @@ struct Facts {
   std::int64_t cuda_of_driver = kUnknown;  // 13000 for CUDA 13.0
 
   std::vector<LibraryLine> libraries;
-  std::map<std::string, std::string> library_files;  // libfabric, libmpi, libnccl: the file that is mapped
+  std::map<std::string, std::string> mapped_files;  // libfabric, libmpi, libnccl: the file that is mapped
 
   std::map<std::string, std::int64_t> mtu;         // by interface, lo left out
   std::vector<std::string> hostfile;               // the hosts that an MPIJob's hostfile names

@@ -48,8 +48,8 @@ Outcome libraries(const std::vector<Facts>& ranks) {
     if (outcome.kind == Outcome::Kind::found) return outcome;
   }
   return unless_equal(ranks, "file of libfabric", [](const Facts& facts) {
-    const auto file = facts.library_files.find("libfabric");
-    return file == facts.library_files.end() ? std::string() : file->second;
+    const auto file = facts.mapped_files.find("libfabric");
+    return file == facts.mapped_files.end() ? std::string() : file->second;
   });
 }
 

@@ -35,17 +35,17 @@ Outcome libfabric_version(const Facts& facts) {
   }
   if (!facts.expects_efa()) return fine();
   if (is_old_libfabric(*line)) {
-    const auto file = facts.library_files.find("libfabric");
+    const auto file = facts.mapped_files.find("libfabric");
     return found(fmt::format("libfabric {} is loaded{}", line->loaded.substr(0, line->loaded.find(';')),
-                             file == facts.library_files.end() ? "" : " from " + file->second));
+                             file == facts.mapped_files.end() ? "" : " from " + file->second));
   }
   return fine();
 }
 
 Outcome libfabric_path(const Facts& facts) {
   if (!facts.expects_efa()) return fine();
-  const auto file = facts.library_files.find("libfabric");
-  if (file == facts.library_files.end()) return not_looked("/proc/self/maps names no libfabric");
+  const auto file = facts.mapped_files.find("libfabric");
+  if (file == facts.mapped_files.end()) return not_looked("/proc/self/maps names no libfabric");
   const LibraryLine* line = library(facts, "libfabric");
   const bool is_named_already = line != nullptr && !line->loaded.empty() && is_old_libfabric(*line);
   if (file->second.starts_with("/opt/amazon/efa/") || is_named_already) return fine();

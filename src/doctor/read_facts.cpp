@@ -322,7 +322,7 @@ void read_libraries(Facts& facts, const std::string& root) {
     if (path == std::string::npos) continue;
     const fs::path file = line.substr(path);
     for (const char* name : {"libfabric", "libmpi", "libnccl"}) {
-      if (file.filename().string().starts_with(std::string(name) + ".so")) facts.library_files[name] = file.string();
+      if (file.filename().string().starts_with(std::string(name) + ".so")) facts.mapped_files[name] = file.string();
     }
   }
 }
