@@ -13,27 +13,11 @@
 #include <sstream>
 #include <string_view>
 
+#include "cluster/kernel_files.hpp"
+
 namespace mrb {
 
 namespace {
-
-std::string first_line(const std::string& file) {
-  std::string line;
-  std::ifstream stream(file);
-  std::getline(stream, line);
-  return line;
-}
-
-// The value of the first line "name : value" of a file such as /proc/cpuinfo.
-std::string value_of(const std::string& file, std::string_view name) {
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) {
-    if (line.compare(0, name.size(), name) != 0) continue;
-    const std::size_t value = line.find_first_not_of(" \t:", name.size());
-    if (value != std::string::npos) return line.substr(value);
-  }
-  return "";
-}
 
 // How many numbers a list such as "0-3,8" names.
 int count_of(const std::string& list) {
@@ -51,37 +35,22 @@ int count_of(const std::string& list) {
 
 // Cores by a quota in a cgroup's folder, of version 2 ("cpu.max": quota and period, or "max") or 1; nothing
 // when there is no limit.
-std::optional<double> quota_in(const std::string& folder) {
+std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0;
   double period = 0;
-  if (std::istringstream(first_line(folder + "/cpu.max")) >> quota >> period && period > 0) return quota / period;
-  if (std::istringstream(first_line(folder + "/cpu.cfs_quota_us")) >> quota && quota > 0 &&
-      std::istringstream(first_line(folder + "/cpu.cfs_period_us")) >> period && period > 0) {
+  if (std::istringstream(first_line(folder / "cpu.max")) >> quota >> period && period > 0) return quota / period;
+  if (std::istringstream(first_line(folder / "cpu.cfs_quota_us")) >> quota && quota > 0 &&
+      std::istringstream(first_line(folder / "cpu.cfs_period_us")) >> period && period > 0) {
     return quota / period;
   }
   return std::nullopt;
 }
 
-// The tightest quota on the way from this process's cgroup to the root. Inside a container the path may be
-// the host's while only the container's own part is mounted, so folders that do not exist are passed over.
+// The tightest quota on the way from this process's cgroup to the root.
 double quota_cores(const std::string& root) {
   double cores = std::numeric_limits<double>::infinity();
-  std::ifstream stream(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(stream, line);) {  // "4:cpu,cpuacct:/path", or "0::/path" for version 2
-    const std::size_t controllers = line.find(':');
-    const std::size_t path = line.find(':', controllers + 1);
-    if (controllers == std::string::npos || path == std::string::npos) continue;
-    const std::string names = line.substr(controllers + 1, path - controllers - 1);
-    if (!names.empty() && ("," + names + ",").find(",cpu,") == std::string::npos) continue;
-    const auto mounts =
-        names.empty() ? std::array<std::string, 2>{"", "/unified"} : std::array<std::string, 2>{"/" + names, "/cpu"};
-    for (std::filesystem::path group = line.substr(path + 1);; group = group.parent_path()) {
-      for (const std::string& mount : mounts) {
-        const auto quota = quota_in(root + "/sys/fs/cgroup" + mount + group.string());
-        if (quota) cores = std::min(cores, *quota);
-      }
-      if (!group.has_relative_path()) break;
-    }
+  for (const auto& folder : cgroup_folders(root, "cpu")) {
+    if (const auto quota = quota_in(folder)) cores = std::min(cores, *quota);
   }
   return cores;
 }
@@ -102,10 +71,10 @@ Machine read_machine(const std::string& root) {
   Machine machine;
   machine.host = first_line(root + "/proc/sys/kernel/hostname");
   machine.kernel = first_line(root + "/proc/sys/kernel/osrelease");
-  machine.processor = value_of(root + "/proc/cpuinfo", "model name");
+  machine.processor = value_of(text_of(root + "/proc/cpuinfo"), "model name");
   machine.cores_online = count_of(first_line(root + "/sys/devices/system/cpu/online"));
-  machine.cpus = value_of(root + "/proc/self/status", "Cpus_allowed_list");
-  std::istringstream(value_of(root + "/proc/meminfo", "MemTotal")) >> machine.memory_bytes;
+  machine.cpus = value_of(text_of(root + "/proc/self/status"), "Cpus_allowed_list");
+  std::istringstream(value_of(text_of(root + "/proc/meminfo"), "MemTotal")) >> machine.memory_bytes;
   machine.memory_bytes *= 1024;  // the file has KiB
   std::istringstream(first_line(root + "/proc/loadavg")) >> machine.load_average;
 

@@ -5,18 +5,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <sstream>
 
+#include "cluster/kernel_files.hpp"
 #include "doctor/probes.hpp"
 
 namespace mrb {
@@ -24,26 +23,6 @@ namespace mrb {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-std::vector<std::string> lines_of(const std::string& text, char end = '\n') {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line, end);) lines.push_back(line);
-  return lines;
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-  return line;
-}
 
 std::optional<std::int64_t> number_in(std::string_view text) {
   std::int64_t number = 0;
@@ -54,49 +33,12 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return number;
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// The rest of the first line that begins with `name`, without blanks and colons in front.
-std::string value_of(const std::string& text, std::string_view name) {
-  for (const std::string& line : lines_of(text)) {
-    if (line.compare(0, name.size(), name) != 0) continue;
-    const std::size_t value = line.find_first_not_of(" \t:", name.size());
-    return value == std::string::npos ? "" : line.substr(value);
-  }
-  return "";
-}
-
-// This process's groups of one controller, the innermost first, of cgroup version 2 and 1. In a container the path may be
-// the host's while only the container's own part is mounted.
-std::vector<fs::path> cgroups(const std::string& root, const std::string& controller) {
-  std::vector<fs::path> folders;
-  for (const std::string& line : lines_of(text_of(root + "/proc/self/cgroup"))) {
-    const std::size_t names_at = line.find(':') + 1, path_at = line.find(':', names_at) + 1;
-    if (names_at == 0 || path_at == 0) continue;
-    const std::string names = line.substr(names_at, path_at - 1 - names_at);
-    if (!names.empty() && ("," + names + ",").find("," + controller + ",") == std::string::npos) continue;
-    const std::array<std::string, 2> mounts = {names.empty() ? "" : "/" + names,
-                                               names.empty() ? "/unified" : "/" + controller};
-    for (fs::path group = line.substr(path_at);; group = group.parent_path()) {
-      for (const std::string& mount : mounts) folders.emplace_back(root + "/sys/fs/cgroup" + mount + group.string());
-      if (!group.has_relative_path()) break;
-    }
-  }
-  return folders;
-}
-
 // The tightest limit; version 1 writes "none" as a number near 2^63.
 std::int64_t limit_of(const std::string& root, const std::string& controller, const std::string& v2,
                       const std::string& v1) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;
   std::int64_t limit = kUnknown;
-  for (const fs::path& folder : cgroups(root, controller)) {
+  for (const fs::path& folder : cgroup_folders(root, controller)) {
     for (const std::string& name : {v2, v1}) {
       const std::string text = first_line(folder / name);
       if (text.empty()) continue;
@@ -111,7 +53,7 @@ std::int64_t limit_of(const std::string& root, const std::string& controller, co
 // A line "name value" of the innermost group that has the file.
 std::int64_t counter_of(const std::string& root, const std::string& controller, const std::vector<std::string>& files,
                         const std::string& name) {
-  for (const fs::path& folder : cgroups(root, controller)) {
+  for (const fs::path& folder : cgroup_folders(root, controller)) {
     for (const std::string& file : files) {
       if (const auto number = number_in(value_of(text_of(folder / file), name + " "))) return *number;
     }
