@@ -142,7 +142,7 @@ class RankLauncher {
     for (const Side which : {Side::before, Side::after}) {
       Part& side = part(which);
       const SettingsOptions options = settings_options(arguments, which);
-      side.settings = load_on_all_ranks(bootstrap, options, machines_, true);
+      side.settings = load_on_all_ranks(bootstrap, options, machines_, Purpose::run);
       side.plan = make_plan(side.settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines_),
                                             .ranks_per_node = ranks_per_node(machines_)});
       side.plan.blocks.resize(1);

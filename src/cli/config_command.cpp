@@ -31,7 +31,7 @@ void add_config_command(CLI::App& app) {
   options->add_to(*show);
   show->callback([options] {
     SettingsSources sources = options->sources();
-    sources.for_run = false;
+    sources.purpose = Purpose::show;
     print(settings_yaml(load_settings(sources), Origins::shown));
   });
 

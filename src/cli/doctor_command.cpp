@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -100,7 +99,8 @@ int run_doctor_rank(const std::string& bootstrap_name, const DoctorOptions& opti
   const RankMain main{
       .prepare =
           [&](Bootstrap& bootstrap) {
-            settings = load_on_all_ranks(bootstrap, options.settings, meet(bootstrap, read_machine()), false);
+            settings =
+                load_on_all_ranks(bootstrap, options.settings, meet(bootstrap, read_machine()), Purpose::examine);
           },
       .execute = [&](Bootstrap& bootstrap) { return Doctor(bootstrap, options, settings).examine(facts); }};
   return run_as_rank(bootstrap_name, options.settings, main);
@@ -109,24 +109,11 @@ int run_doctor_rank(const std::string& bootstrap_name, const DoctorOptions& opti
 int run(const DoctorOptions& options, const std::vector<std::string>& arguments) {
   if (started_by_mpirun()) return run_doctor_rank("mpi", options);
   SettingsSources sources = options.settings.sources();
-  sources.for_run = false;
+  sources.purpose = Purpose::examine;
   const Settings settings = load_settings(sources);  // faults are shown here, once, before any rank starts
   // Without --ranks one process looks at this pod alone; that needs no MPI, which may be what is wrong.
   if (settings.at("ranks").origin == "default" || !options.root.empty()) return run_doctor_rank("solo", options);
   return run_with_ranks(settings, arguments, [&](const std::string&) { return run_doctor_rank("solo", options); });
-}
-
-// Settings want the experts of a model to divide over the ranks, and doctor asks about no model: without a file of the
-// user's, any number of ranks is as good as another.
-void fit_model_to_ranks(SettingsOptions& settings) {
-  constexpr int kExpertsMin = 8;
-  int ranks = 1;
-  if (const char* size = std::getenv("OMPI_COMM_WORLD_SIZE")) ranks = std::atoi(size);
-  for (const auto& [key, value] : settings.flags) {
-    if (key == "ranks") ranks = std::atoi(value.c_str());
-  }
-  if (!settings.file.empty() || ranks < 1) return;
-  settings.flags.emplace_back("model.experts", std::to_string(ranks < kExpertsMin ? ranks * kExpertsMin : ranks));
 }
 
 bool concerns_doctor(const std::string& key) {
@@ -146,10 +133,7 @@ void add_doctor_command(CLI::App& app, const std::vector<std::string>& arguments
   command->add_flag("--network", options->is_network,
                     "Also measure every pair of nodes: latency, bandwidth, the largest datagram that passes");
   options->settings.add_to(*command, concerns_doctor);
-  command->callback([=, &exit_code] {
-    fit_model_to_ranks(options->settings);
-    exit_code = run(*options, arguments);
-  });
+  command->callback([=, &exit_code] { exit_code = run(*options, arguments); });
 }
 
 }  // namespace mrb

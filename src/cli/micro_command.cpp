@@ -141,7 +141,7 @@ class Micro {
       : bootstrap_(bootstrap), options_(options), machines_(meet(bootstrap, read_machine())) {}
 
   void prepare(const std::vector<std::string>& arguments) {
-    const Settings settings = load_on_all_ranks(bootstrap_, options_.settings, machines_, false);
+    const Settings settings = load_on_all_ranks(bootstrap_, options_.settings, machines_, Purpose::show);
     run_on_all(bootstrap_, [&] {
       require_one_shape(settings);
       spec_ = spec_of(options_, settings);
@@ -217,7 +217,7 @@ int run_micro_rank(const std::string& bootstrap_name, const MicroOptions& option
 int run(const MicroOptions& options, const std::vector<std::string>& arguments) {
   if (started_by_mpirun()) return run_micro_rank("mpi", options, arguments);
   SettingsSources sources = options.settings.sources();
-  sources.for_run = false;
+  sources.purpose = Purpose::show;
   const Settings settings = load_settings(sources);  // faults are shown here, once, before any rank starts
   require_one_shape(settings);
   spec_of(options, settings);

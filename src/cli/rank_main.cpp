@@ -94,11 +94,11 @@ int run_with_ranks(const Settings& settings, const std::vector<std::string>& arg
 }
 
 Settings load_on_all_ranks(Bootstrap& bootstrap, const SettingsOptions& options, const std::vector<Machine>& machines,
-                           bool for_run) {
+                           Purpose purpose) {
   Settings settings;
   run_on_all(bootstrap, [&] {
     SettingsSources sources = options.sources();
-    sources.for_run = for_run;
+    sources.purpose = purpose;
     if (started_by_mpirun()) sources.world_size = bootstrap.size();
     settings = load_settings(sources);
   });

@@ -27,7 +27,7 @@ int run_with_ranks(const Settings&, const std::vector<std::string>& arguments,
                    const std::function<int(const std::string& bootstrap_name)>& as_rank);
 
 // Collective. Reads the settings on every rank, and refuses those that differ.
-Settings load_on_all_ranks(Bootstrap&, const SettingsOptions&, const std::vector<Machine>&, bool for_run);
+Settings load_on_all_ranks(Bootstrap&, const SettingsOptions&, const std::vector<Machine>&, Purpose);
 
 // The build, the machines and the libraries, for rank 0's record. Settings and compute are left to the caller.
 RunInfo describe_run(const std::vector<Machine>&, std::vector<std::string> arguments);

@@ -58,7 +58,7 @@ class Run {
       : bootstrap_(bootstrap), options_(options), machines_(meet(bootstrap, read_machine())) {}
 
   void make_plan() {
-    settings_ = load_on_all_ranks(bootstrap_, options_, machines_, true);
+    settings_ = load_on_all_ranks(bootstrap_, options_, machines_, Purpose::run);
     plan_ = mrb::make_plan(settings_, limits_of(machines_));
   }
 

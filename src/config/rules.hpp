@@ -15,8 +15,12 @@ struct Misfit {
   std::string fix;
 };
 
-// Whether the configuration is only looked at, or is to be executed too.
-enum class Purpose { show, run };
+// What a configuration is read for.
+enum class Purpose {
+  examine,  // ranks and a transport, no model: no rule about what is computed
+  show,     // to be looked at or predicted
+  run       // what executing needs, too: attention we have, a provider for libfabric
+};
 
 std::vector<Misfit> misfits(const Config&, Purpose);
 

@@ -254,7 +254,7 @@ class Loader {
 
   // Before anything runs, and before each rank reads it for itself.
   void check_length_files() {
-    if (!sources_.for_run || !contains(setting("grpo.lengths").values, "empirical")) return;
+    if (sources_.purpose != Purpose::run || !contains(setting("grpo.lengths").values, "empirical")) return;
     const Setting& given = setting("grpo.length_file");
     for (const std::string& path : given.values) {
       if (path.empty()) continue;
@@ -290,11 +290,10 @@ class Loader {
                   fmt::format("give shorter lists, of at most {} combinations", kPointsMax));
       return;
     }
-    const Purpose purpose = sources_.for_run ? Purpose::run : Purpose::show;
     const std::vector<Point> all = expand(settings_);
     check_unused(all);
     for (const Point& point : all) {
-      for (const Misfit& misfit : misfits(point.config, purpose)) add_misfit(misfit);
+      for (const Misfit& misfit : misfits(point.config, sources_.purpose)) add_misfit(misfit);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/rules.hpp"
 
 namespace mrb {
 
@@ -17,7 +18,7 @@ struct SettingsSources {
   std::vector<std::pair<std::string, std::string>> environment;  // name, value; only MRB_* are looked at
   std::vector<std::string> sets;                                 // "a.b=value"
   std::vector<std::pair<std::string, std::string>> flags;        // key, value
-  bool for_run = true;  // also demand what executing needs: attention we have, a provider for libfabric
+  Purpose purpose = Purpose::run;                                // which rules they must keep
 
   // Names that this build knows, by key ("dispatcher"): any other is a fault. Keys that are missing take any name.
   std::map<std::string, std::vector<std::string>> choices;

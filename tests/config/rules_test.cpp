@@ -77,7 +77,14 @@ TEST_CASE("what can only be planned is not run, and can be looked at", "[config]
   CHECK(fault("ranks: 2\nchaos: {seed: 1, stop_rank: 2}") ==
         "FILE:2:29: rank 2 is to stop, and there are 2 ranks\n  fix: use a stop_rank of 0 to 1, or -1 for none");
   const test::TemporaryFile file("model: deepseek-v3\ntransport: libfabric\n");
-  CHECK_NOTHROW(load_settings({.file = file.path(), .for_run = false}));
+  CHECK_NOTHROW(load_settings({.file = file.path(), .purpose = Purpose::show}));
+}
+
+TEST_CASE("who examines a machine asks about no model, whose experts need not divide over the ranks", "[config]") {
+  SettingsSources sources{.flags = {{"ranks", "3"}}, .purpose = Purpose::show};
+  CHECK_THROWS_WITH(load_settings(sources), contains("8 experts do not divide over 3 ranks"));
+  sources.purpose = Purpose::examine;
+  CHECK(load_settings(sources).at("ranks").values.front() == "3");
 }
 
 TEST_CASE("each pair of a list that does not fit is a fault", "[config]") {
