@@ -4,28 +4,11 @@
 # Exit code 77: this machine does not permit namespaces, and the last line says what it said.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-readonly SKIPPED=77 PROGRAM=$1 LOSSY_SWITCH=$2
+readonly PROGRAM=$1 LOSSY_SWITCH=$2
 
-skip() {
-  echo "skipped: $1"
-  exit $SKIPPED
-}
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
-
-if [ "${NETLAB_INSIDE:-}" != yes ]; then
-  for tool in ip tc unshare nsenter mpirun; do
-    command -v $tool >/dev/null || skip "there is no $tool"
-  done
-  namespaces=(--net --mount --pid --fork --kill-child --mount-proc)
-  [ "$(id -u)" -eq 0 ] || namespaces=(--map-root-user "${namespaces[@]}")
-  words=$(unshare "${namespaces[@]}" ip link add br0 type bridge 2>&1) || skip "namespaces: $words"
-  # All that is started inside dies with the first process there, and that with this one.
-  NETLAB_INSIDE=yes exec unshare "${namespaces[@]}" "$0" "$@"
-fi
+# shellcheck source=tests/netlab/inside.sh
+. "$HERE/inside.sh"
+in_namespaces "$0" "$@"
 
 # shellcheck source=tests/netlab/pods.sh
 . "$HERE/pods.sh"
