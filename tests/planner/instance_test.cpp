@@ -1,6 +1,7 @@
 #include "planner/instance.hpp"
 
 #include "base/error.hpp"
+#include "doctor/node_type.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_file.hpp"
 
@@ -18,6 +19,18 @@ TEST_CASE("every instance file of the project can be read and names where its pr
   for (const Instance& instance : instances) {
     INFO(instance.name);
     CHECK((instance.usd_per_hour > 0) == !instance.price_source.empty());
+  }
+}
+
+TEST_CASE("doctor expects the GPUs and the EFA rate that instance files have", "[planner]") {
+  for (const Instance& instance : read_instances(std::string(MRB_SOURCE_DIR) + "/configs/instances")) {
+    INFO(instance.name);
+    const NodeType* type = find_node_type(instance.name);
+    REQUIRE(type != nullptr);
+    CHECK(type->gpus == instance.gpus_per_node);
+    CHECK(instance.gpu.find(type->gpu) != std::string::npos);
+    constexpr double kGbitPerGbyte = 8;
+    CHECK(type->efa_devices * type->gbit_per_device == instance.efa_gbyte_per_s * kGbitPerGbyte * type->gpus);
   }
 }
 
