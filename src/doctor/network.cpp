@@ -183,8 +183,8 @@ NetworkRecord measure_network(Bootstrap& bootstrap, const std::vector<Facts>& by
       const int peer = leader[static_cast<std::size_t>(partner)];
       NetworkPair pair{.from = node, .to = partner};
       try {
-        for (const bool is_mine : {node<partner, node> partner}) {
-          if (is_mine) {
+        for (const bool is_turn_of_lower : {true, false}) {
+          if (is_turn_of_lower == (node < partner)) {
             pair.latency_us = talk.latency_us(peer);
             pair.put_gbyte_per_s = talk.send(peer);
           } else {
