@@ -9,12 +9,24 @@ TEST_CASE("a manifest with errors is exit code 2, one with warnings only when as
   CHECK(good.exit_code == 0);
   CHECK_THAT(good.out, contains("1 MPIJob: 0 errors, 0 warnings, 0 notes"));
 
-  const Finished bad = run_binary("manifest check - --format json < " + fixtures + "public_nccl_tests.yaml | cat");
-  CHECK_THAT(bad.out, contains("\"rule\": \"shell-variable\"") && contains("\"line\": 21"));
-  CHECK(run_binary("manifest check " + fixtures + "public_nccl_tests.yaml").exit_code == 2);
+  const Finished bad = run_binary("manifest check --format json " + fixtures + "public_nccl_tests.yaml");
+  CHECK_THAT(bad.out, contains("\"rule\": \"shell-variable\"") && contains("\"line\": 22"));
+  CHECK(bad.exit_code == 2);
 
   const std::string warned = fixtures + "public_script.yaml";
   CHECK(run_binary("manifest check " + warned).exit_code == 0);
   CHECK(run_binary("manifest check --strict " + warned).exit_code == 2);
   CHECK(run_binary("manifest check no-such-file.yaml").exit_code == 2);
+}
+
+TEST_CASE("the rendered job holds the configuration with the number of its ranks", "[cli]") {
+  const std::string job = "manifest render --instance p5en.48xlarge --nodes 2 --image r/moe-rl-bench:1 ";
+  const Finished two = run_binary(job + "--set model.experts=64 --set schedule.name=disaggregated --limit 30m");
+  CHECK(two.exit_code == 0);
+  CHECK_THAT(two.out, contains("    ranks: 16\n") && contains("      name: disaggregated\n") &&
+                          contains("activeDeadlineSeconds: 2700"));
+  const Finished three = run_binary("manifest render --instance p5en.48xlarge --nodes 3 --image r/moe-rl-bench:1");
+  CHECK(three.exit_code == 2);
+  CHECK_THAT(three.err, contains("8 experts do not divide over 24 ranks"));
+  CHECK(run_binary(job + "--limit soon").exit_code == 2);
 }
