@@ -242,7 +242,7 @@ std::string config_map(const JobRequest& request) {
          indented(request.config_yaml, 4) + "---\n";
 }
 
-std::string efa_claim(const JobRequest& request, const NodeType& type) {
+std::string efa_claim(const JobRequest& request) {
   if (request.efa != EfaBy::dra) return "";
   return fmt::format(R"(apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
@@ -256,11 +256,10 @@ spec:
       - name: efa
         exactly:
           deviceClassName: efa.networking.k8s.aws
-          allocationMode: ExactCount
-          count: {}
+          allocationMode: All
 ---
 )",
-                     request.name, request.name_space, type.efa_devices);
+                     request.name, request.name_space);
 }
 
 }  // namespace
@@ -296,7 +295,7 @@ std::string render_job(const JobRequest& request) {
                      ranks_per_node(request), launcher_works, request.limit_s + kSlack_s, kKept_s);
   job += indented(replica(pod(request, type, "launcher", launcher_works), 1), 6) + "    Worker:\n" +
          indented(replica(pod(request, type, "worker", true), request.nodes - (launcher_works ? 1 : 0)), 6);
-  return heading(request, type) + "---\n" + config_map(request) + efa_claim(request, type) + job;
+  return heading(request, type) + "---\n" + config_map(request) + efa_claim(request) + job;
 }
 
 }  // namespace mrb
