@@ -116,6 +116,7 @@ int run_cli(int argc, char** argv) {
   add_config_command(app);
   add_list_command(app);
   add_plan_command(app);
+  add_doctor_command(app, arguments, exit_code);
   add_manifest_command(app, exit_code);
   add_version_command(app);
   app.footer(
