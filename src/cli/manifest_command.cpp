@@ -153,8 +153,8 @@ int check(const CheckOptions& options) {
     const ManifestCheck found = file == "-" ? check_manifest("standard input", read_standard_input())
                                             : check_manifest(file, read_text_file(file));
     std::fputs((options.format == "json" ? check_json(found) : check_text(found)).c_str(), stdout);
-    is_right =
-        is_right && found.count(Severity::error) == 0 && !(options.is_strict && found.count(Severity::warning) > 0);
+    is_right = is_right && found.count(ManifestSeverity::error) == 0 &&
+               !(options.is_strict && found.count(ManifestSeverity::warning) > 0);
   }
   return is_right ? 0 : static_cast<int>(ErrorKind::config);
 }

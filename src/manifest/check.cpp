@@ -13,8 +13,8 @@ namespace mrb {
 
 namespace {
 
-std::string_view severity_text(Severity severity) {
-  return severity == Severity::error ? "error" : severity == Severity::warning ? "warning" : "note";
+std::string_view severity_text(ManifestSeverity severity) {
+  return severity == ManifestSeverity::error ? "error" : severity == ManifestSeverity::warning ? "warning" : "note";
 }
 
 bool is_mpi_job(const YamlNode& document) {
@@ -23,10 +23,10 @@ bool is_mpi_job(const YamlNode& document) {
   return kind == "mpijob" || document["spec"]["mpiReplicaSpecs"].is_given();
 }
 
-void check_job(const YamlNode& job, Findings& findings) {
+void check_job(const YamlNode& job, ManifestFindings& findings) {
   if (const YamlNode& kind = job["kind"]; kind.text != "MPIJob") {
     findings.add(
-        Severity::error, "kind", kind.is_given() ? kind : job,
+        ManifestSeverity::error, "kind", kind.is_given() ? kind : job,
         {fmt::format("kind is '{}'", shown(kind.text)), "the API server knows MPIJob, spelt so", "kind: MPIJob"});
   }
   check_fields(job, findings);
@@ -36,7 +36,7 @@ void check_job(const YamlNode& job, Findings& findings) {
   check_launch(view, findings);
 }
 
-void check_documents(const std::vector<YamlNode>& documents, ManifestCheck& check, Findings& findings) {
+void check_documents(const std::vector<YamlNode>& documents, ManifestCheck& check, ManifestFindings& findings) {
   for (const YamlNode& document : documents) {
     if (document["kind"].text == "List" && document["items"].kind == YamlNode::Kind::list) {
       check_documents(document["items"].items, check, findings);
@@ -50,8 +50,8 @@ void check_documents(const std::vector<YamlNode>& documents, ManifestCheck& chec
 }
 
 // What holds for the file, not for a place in it.
-Finding of_file(const char* rule, Words words) {
-  return {Severity::error, rule, "", 0, std::move(words)};
+ManifestFinding of_file(const char* rule, Words words) {
+  return {ManifestSeverity::error, rule, "", 0, std::move(words)};
 }
 
 std::string plural(int count, const std::string& word) {
@@ -60,14 +60,14 @@ std::string plural(int count, const std::string& word) {
 
 }  // namespace
 
-int ManifestCheck::count(Severity severity) const {
+int ManifestCheck::count(ManifestSeverity severity) const {
   return static_cast<int>(std::count_if(findings.begin(), findings.end(),
-                                        [&](const Finding& finding) { return finding.severity == severity; }));
+                                        [&](const ManifestFinding& finding) { return finding.severity == severity; }));
 }
 
 ManifestCheck check_manifest(const std::string& file, const std::string& text) {
   ManifestCheck check{.file = file};
-  Findings findings;
+  ManifestFindings findings;
   try {
     check_documents(parse_yaml(file, text), check, findings);
   } catch (const Error& error) {
@@ -82,7 +82,7 @@ ManifestCheck check_manifest(const std::string& file, const std::string& text) {
   }
   check.findings = findings.all();
   std::stable_sort(check.findings.begin(), check.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
+                   [](const ManifestFinding& a, const ManifestFinding& b) { return a.line < b.line; });
   if (check.jobs == 0) {
     check.findings.push_back(
         of_file("no-job", {fmt::format("there is no MPIJob among {}", plural(check.others, "object")),
@@ -93,7 +93,7 @@ ManifestCheck check_manifest(const std::string& file, const std::string& text) {
 
 std::string check_text(const ManifestCheck& check) {
   std::string text;
-  for (const Finding& finding : check.findings) {
+  for (const ManifestFinding& finding : check.findings) {
     const std::string place = finding.line > 0 ? fmt::format("{}:{}", check.file, finding.line) : check.file;
     text +=
         fmt::format("{}: {}: {} [{}]\n", place, severity_text(finding.severity), finding.words.problem, finding.rule);
@@ -103,18 +103,19 @@ std::string check_text(const ManifestCheck& check) {
   return text +
          fmt::format("{}: {}{}: {}, {}, {}\n", check.file, plural(check.jobs, "MPIJob"),
                      check.others == 0 ? "" : fmt::format(" (and {} not looked at)", plural(check.others, "object")),
-                     plural(check.count(Severity::error), "error"), plural(check.count(Severity::warning), "warning"),
-                     plural(check.count(Severity::note), "note"));
+                     plural(check.count(ManifestSeverity::error), "error"),
+                     plural(check.count(ManifestSeverity::warning), "warning"),
+                     plural(check.count(ManifestSeverity::note), "note"));
 }
 
 std::string check_json(const ManifestCheck& check) {
   nlohmann::ordered_json json = {{"file", check.file},
                                  {"jobs", check.jobs},
-                                 {"errors", check.count(Severity::error)},
-                                 {"warnings", check.count(Severity::warning)},
-                                 {"notes", check.count(Severity::note)},
+                                 {"errors", check.count(ManifestSeverity::error)},
+                                 {"warnings", check.count(ManifestSeverity::warning)},
+                                 {"notes", check.count(ManifestSeverity::note)},
                                  {"findings", nlohmann::ordered_json::array()}};
-  for (const Finding& finding : check.findings) {
+  for (const ManifestFinding& finding : check.findings) {
     json["findings"].push_back({{"severity", severity_text(finding.severity)},
                                 {"rule", finding.rule},
                                 {"path", finding.path},

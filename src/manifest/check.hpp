@@ -10,11 +10,11 @@ namespace mrb {
 
 struct ManifestCheck {
   std::string file;
-  int jobs = 0;                   // MPIJobs that were looked at
-  int others = 0;                 // objects of other kinds, which were not
-  std::vector<Finding> findings;  // by line
+  int jobs = 0;                           // MPIJobs that were looked at
+  int others = 0;                         // objects of other kinds, which were not
+  std::vector<ManifestFinding> findings;  // by line
 
-  int count(Severity) const;
+  int count(ManifestSeverity) const;
 };
 
 // `text` may hold several documents. What is no YAML is a finding too; nothing is thrown, and it ends at once.

@@ -25,19 +25,19 @@ std::vector<std::string> names_of(const Json& properties) {
 
 class FieldCheck {
  public:
-  explicit FieldCheck(Findings& findings) : findings_(findings) {}
+  explicit FieldCheck(ManifestFindings& findings) : findings_(findings) {}
 
   void check(const YamlNode& node, const Json& schema) {
     if (node.kind == YamlNode::Kind::null) {
       // Before {{...}} is filled in, and in files by hand: the API server drops it.
-      findings_.add(Severity::note, "null", node,
+      findings_.add(ManifestSeverity::note, "null", node,
                     {fmt::format("{} has no value", node.path), "the API server leaves it out, strict tools refuse it",
                      "delete the line, or give it a value"});
       return;
     }
     if (is_placeholder(node) && schema.value("type", "") != "string") {
       if (!std::exchange(has_placeholder_, true)) {
-        findings_.add(Severity::error, "placeholder", node,
+        findings_.add(ManifestSeverity::error, "placeholder", node,
                       {fmt::format("{} is {}, and so may others be", node.path, shown(node.text)),
                        "this is a template: kubectl would send the text itself, and the API server refuses it",
                        "fill it in first: envsubst < FILE | moe-rl-bench manifest check -"});
@@ -58,7 +58,7 @@ class FieldCheck {
  private:
   void wrong_kind(const YamlNode& node, const std::string& needed, const std::string& fix) {
     const bool is_scalar = !node.text.empty();
-    findings_.add(Severity::error, "type", node,
+    findings_.add(ManifestSeverity::error, "type", node,
                   {is_scalar ? fmt::format("{} is {}, which is {}", node.path, shown(node.text), kind_text(node.kind))
                              : fmt::format("{} is {}", node.path, kind_text(node.kind)),
                    fmt::format("{} belongs here; the API server refuses the job", needed), fix});
@@ -80,7 +80,7 @@ class FieldCheck {
     std::set<std::string> seen;
     for (const auto& [name, value] : node.fields) {
       if (!seen.insert(name).second) {
-        findings_.add(Severity::error, "duplicate-key", value,
+        findings_.add(ManifestSeverity::error, "duplicate-key", value,
                       {fmt::format("the key '{}' stands here a second time", shown(name)),
                        "only one of the two counts, and kubectl refuses the file", "keep one of them"});
       } else if (properties.contains(name)) {
@@ -93,7 +93,7 @@ class FieldCheck {
     }
     for (const Json& required : schema.value("required", Json::array())) {
       if (const std::string name = required; !node[name].is_given() && node[name].kind != YamlNode::Kind::null) {
-        findings_.add_missing(Severity::error, "required", node, name,
+        findings_.add_missing(ManifestSeverity::error, "required", node, name,
                               {fmt::format("{}{}{} is missing", node.path, node.path.empty() ? "" : ".", name),
                                "the API server refuses the job without it", fmt::format("add `{}:`", name)});
       }
@@ -102,7 +102,7 @@ class FieldCheck {
 
   void unknown(const YamlNode& in, const YamlNode& value, const std::string& name,
                const std::vector<std::string>& known) {
-    findings_.add(Severity::error, "unknown-field", value,
+    findings_.add(ManifestSeverity::error, "unknown-field", value,
                   {fmt::format("there is no field '{}'{}", shown(name), in.path.empty() ? "" : " in " + in.path),
                    "kubectl refuses it, or the API server leaves it out without a word: what it asks for never happens",
                    known.size() > 12 || known.empty()
@@ -134,7 +134,7 @@ class FieldCheck {
     if (schema.contains("enum") &&
         std::find(schema["enum"].begin(), schema["enum"].end(), node.text) == schema["enum"].end()) {
       std::vector<std::string> known = schema["enum"];
-      findings_.add(Severity::error, "enum", node,
+      findings_.add(ManifestSeverity::error, "enum", node,
                     {fmt::format("{} is '{}'", node.path, shown(node.text)), "the API server refuses the job",
                      fmt::format("use one of: {}", fmt::join(known, ", "))});
     }
@@ -145,17 +145,17 @@ class FieldCheck {
     if (node.text.empty()) return wrong_kind(node, "a number or text", "write one value");
     const bool is_resource = node.path.find(".resources.") != std::string::npos || node.path.ends_with(".sizeLimit");
     if (is_placeholder(node) || !is_resource || parse_quantity(node.text)) return;
-    findings_.add(Severity::error, "quantity", node,
+    findings_.add(ManifestSeverity::error, "quantity", node,
                   {fmt::format("{} is '{}', which is no quantity", node.path, shown(node.text)),
                    "the API server refuses the job", "write a number, or one with a suffix: 500m, 64Gi, 5120Mi"});
   }
 
-  Findings& findings_;
+  ManifestFindings& findings_;
   bool has_placeholder_ = false;
 };
 
 // The schema leaves metadata open, since the API server knows it anyway.
-void check_metadata(const YamlNode& metadata, Findings& findings) {
+void check_metadata(const YamlNode& metadata, ManifestFindings& findings) {
   static const std::vector<std::string> known = {"name",          "generateName",      "namespace",
                                                  "labels",        "annotations",       "finalizers",
                                                  "generation",    "ownerReferences",   "resourceVersion",
@@ -163,7 +163,7 @@ void check_metadata(const YamlNode& metadata, Findings& findings) {
                                                  "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"};
   for (const auto& [name, value] : metadata.fields) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      findings.add(Severity::error, "unknown-field", value,
+      findings.add(ManifestSeverity::error, "unknown-field", value,
                    {fmt::format("there is no field '{}' in metadata", shown(name)),
                     "kubectl refuses it, or the API server leaves it out without a word",
                     fmt::format("did you mean '{}'?", nearest(name, known))});
@@ -172,7 +172,7 @@ void check_metadata(const YamlNode& metadata, Findings& findings) {
   for (const char* key : {"labels", "annotations"}) {
     for (const auto& [name, value] : metadata[key].fields) {
       if (value.kind == YamlNode::Kind::text) continue;
-      findings.add(Severity::error, "type", value,
+      findings.add(ManifestSeverity::error, "type", value,
                    {fmt::format("{} is {}", value.path, kind_text(value.kind)), "labels and annotations are text",
                     fmt::format("put it in quotes: \"{}\"", shown(value.text))});
     }
@@ -181,7 +181,7 @@ void check_metadata(const YamlNode& metadata, Findings& findings) {
 
 }  // namespace
 
-void check_fields(const YamlNode& job, Findings& findings) {
+void check_fields(const YamlNode& job, ManifestFindings& findings) {
   static const Json schema = Json::parse(std::string(mpijob_schema).substr(4));  // behind the line `---`
   FieldCheck(findings).check(job, schema);
   check_metadata(job["metadata"], findings);

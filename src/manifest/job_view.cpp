@@ -23,16 +23,17 @@ std::optional<int> integer_or(const YamlNode& node, int otherwise) {
 }
 
 // By the node selector, or by a node affinity that leaves one choice.
-const NodeType* type_of(const YamlNode& pod) {
+const NodeOffer* type_of(const YamlNode& pod) {
   constexpr const char* kLabel = "node.kubernetes.io/instance-type";
-  if (const YamlNode& selected = pod["nodeSelector"][kLabel]; selected.is_given()) return find_node_type(selected.text);
+  if (const YamlNode& selected = pod["nodeSelector"][kLabel]; selected.is_given())
+    return find_node_offer(selected.text);
   const YamlNode& terms =
       pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
   for (const YamlNode& expression : first(terms)["matchExpressions"].items) {
     const auto& values = expression["values"].items;
     if (terms.items.size() == 1 && expression["key"].text == kLabel && expression["operator"].text == "In" &&
         values.size() == 1) {
-      return find_node_type(values.front().text);
+      return find_node_offer(values.front().text);
     }
   }
   return nullptr;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "manifest/mpirun_line.hpp"
-#include "manifest/node_type.hpp"
+#include "manifest/node_offer.hpp"
 #include "manifest/yaml_node.hpp"
 
 namespace mrb {
@@ -34,7 +34,7 @@ struct JobView {
   std::optional<int> slots;              // spec.slotsPerWorker; nothing when it is no integer
   std::optional<int> nodes;              // that ranks run on
   std::vector<MpirunLine> mpirun_lines;  // of the launcher
-  const NodeType* worker_type;           // nullptr: not named, or not known to us
+  const NodeOffer* worker_type;          // nullptr: not named, or not known to us
 
   // Whether ranks of several nodes talk to each other.
   bool has_network() const { return nodes.value_or(1) > 1; }

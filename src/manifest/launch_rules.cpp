@@ -27,33 +27,36 @@ bool is_for_ranks(const std::string& name) {
 struct Suspicious {
   const char* name;
   const char* value;  // a regular expression
-  Severity severity;
+  ManifestSeverity severity;
   const char* why;
   const char* fix;
 };
 
 constexpr Suspicious kSuspicious[] = {
-    {"FI_PROVIDER", "tcp.*|sockets|net", Severity::warning, "the ranks talk over TCP, not over EFA",
+    {"FI_PROVIDER", "tcp.*|sockets|net", ManifestSeverity::warning, "the ranks talk over TCP, not over EFA",
      "FI_PROVIDER=efa, or leave it out"},
-    {"NCCL_NET", "[Ss]ocket", Severity::warning, "NCCL talks over TCP, not over EFA", "leave it out"},
-    {"NCCL_NET_PLUGIN", ".*(/|\\.so).*", Severity::warning,
+    {"NCCL_NET", "[Ss]ocket", ManifestSeverity::warning, "NCCL talks over TCP, not over EFA", "leave it out"},
+    {"NCCL_NET_PLUGIN", ".*(/|\\.so).*", ManifestSeverity::warning,
      "NCCL looks for a short name, and goes over TCP when it finds no such plug-in", "NCCL_NET_PLUGIN=ofi"},
-    {"NCCL_IB_DISABLE", ".*", Severity::note, "it does not concern EFA, which NCCL reaches through the OFI plug-in",
-     "leave it out"},
-    {"RDMAV_FORK_SAFE", ".*", Severity::warning, "it makes registering memory slow, and clashes with huge pages",
+    {"NCCL_IB_DISABLE", ".*", ManifestSeverity::note,
+     "it does not concern EFA, which NCCL reaches through the OFI plug-in", "leave it out"},
+    {"RDMAV_FORK_SAFE", ".*", ManifestSeverity::warning,
+     "it makes registering memory slow, and clashes with huge pages",
      "leave it out: kernels from 5.15 on need nothing"},
-    {"RDMAV_HUGEPAGES_SAFE", ".*", Severity::warning, "it makes registering memory slow", "leave it out"},
-    {"FI_EFA_FORK_SAFE", ".*", Severity::note, "it does nothing on kernels from 5.15 on", "leave it out"},
-    {"FI_EFA_USE_DEVICE_RDMA", "0", Severity::warning, "writes are emulated by messages", "leave it out"},
-    {"FI_EFA_USE_DEVICE_RDMA", "[^0].*", Severity::note, "it is the default of libfabric from 1.18 on", "leave it out"},
-    {"FI_EFA_ENABLE_SHM_TRANSFER", "1", Severity::note, "it is the default", "leave it out"},
-    {"NCCL_PROTO", ".*", Severity::warning, "it takes from NCCL's tuner a choice that depends on the size",
+    {"RDMAV_HUGEPAGES_SAFE", ".*", ManifestSeverity::warning, "it makes registering memory slow", "leave it out"},
+    {"FI_EFA_FORK_SAFE", ".*", ManifestSeverity::note, "it does nothing on kernels from 5.15 on", "leave it out"},
+    {"FI_EFA_USE_DEVICE_RDMA", "0", ManifestSeverity::warning, "writes are emulated by messages", "leave it out"},
+    {"FI_EFA_USE_DEVICE_RDMA", "[^0].*", ManifestSeverity::note, "it is the default of libfabric from 1.18 on",
      "leave it out"},
-    {"NCCL_ALGO", ".*", Severity::warning, "it takes from NCCL's tuner a choice that depends on the size",
+    {"FI_EFA_ENABLE_SHM_TRANSFER", "1", ManifestSeverity::note, "it is the default", "leave it out"},
+    {"NCCL_PROTO", ".*", ManifestSeverity::warning, "it takes from NCCL's tuner a choice that depends on the size",
+     "leave it out"},
+    {"NCCL_ALGO", ".*", ManifestSeverity::warning, "it takes from NCCL's tuner a choice that depends on the size",
      "leave it out"},
 };
 
-void check_suspicious(const YamlNode& at, const std::string& name, const std::string& value, Findings& findings) {
+void check_suspicious(const YamlNode& at, const std::string& name, const std::string& value,
+                      ManifestFindings& findings) {
   for (const Suspicious& one : kSuspicious) {
     if (name != one.name || value.size() > 200 || !std::regex_match(value, std::regex(one.value))) continue;
     findings.add(one.severity, "suspicious-env", at, {fmt::format("{}={}", name, shown(value)), one.why, one.fix});
@@ -67,17 +70,17 @@ bool has_shell_variable(const std::string& value) {
   return std::regex_search(value, variable);
 }
 
-void check_env(const YamlNode& container, Findings& findings) {
+void check_env(const YamlNode& container, ManifestFindings& findings) {
   std::set<std::string> seen;
   for (const YamlNode& one : container["env"].items) {
     const std::string& name = one["name"].text;
     const YamlNode& value = one["value"];
     if (!seen.insert(name).second) {
-      findings.add(Severity::warning, "duplicate-env", one,
+      findings.add(ManifestSeverity::warning, "duplicate-env", one,
                    {fmt::format("{} is set a second time", shown(name)), "the last one counts", "keep one of them"});
     }
     if (value.kind == YamlNode::Kind::text && has_shell_variable(value.text)) {
-      findings.add(Severity::error, "shell-variable", value,
+      findings.add(ManifestSeverity::error, "shell-variable", value,
                    {fmt::format("{} is '{}'", shown(name), shown(value.text)),
                     "Kubernetes does not know $NAME: the variable holds this very text",
                     "write the value out, or $(NAME) for a variable that stands above it in this list"});
@@ -89,7 +92,7 @@ void check_env(const YamlNode& container, Findings& findings) {
         std::regex_search(value.text, match, reference) && !seen.contains(match[2]) &&
         !match[2].str().ends_with("_SERVICE_HOST") && !match[2].str().ends_with("_SERVICE_PORT")) {
       findings.add(
-          Severity::warning, "unknown-reference", value,
+          ManifestSeverity::warning, "unknown-reference", value,
           {fmt::format("{} refers to $({}), which is not set above it", shown(name), match[2].str()),
            "Kubernetes leaves the text as it is", fmt::format("set {} further up in this list", match[2].str())});
     }
@@ -97,26 +100,26 @@ void check_env(const YamlNode& container, Findings& findings) {
   }
 }
 
-void check_ranks(const JobView& view, const MpirunLine& line, Findings& findings) {
+void check_ranks(const JobView& view, const MpirunLine& line, ManifestFindings& findings) {
   if (!view.slots || !view.nodes) return;
   const int slots = *view.nodes * *view.slots;
   const std::string have = fmt::format("{} nodes{} with {} slots each have {}", *view.nodes,
                                        view.launcher_works ? ", the launcher among them," : "", *view.slots, slots);
   const YamlNode& where = *line.where;
   if (line.ranks && *line.ranks > slots) {
-    findings.add(Severity::error, "ranks", where,
+    findings.add(ManifestSeverity::error, "ranks", where,
                  {fmt::format("mpirun is to start {} ranks; {}", *line.ranks, have),
                   "mpirun refuses, or puts several ranks on one GPU",
                   fmt::format("-np {}, or other numbers of replicas and slotsPerWorker", slots)});
   } else if (line.ranks && *line.ranks < slots) {
-    findings.add(Severity::warning, "ranks", where,
+    findings.add(ManifestSeverity::warning, "ranks", where,
                  {fmt::format("mpirun is to start {} ranks; {}", *line.ranks, have),
                   "the other slots, and what was reserved for them, stay idle",
                   fmt::format("-np {}, or other numbers of replicas and slotsPerWorker", slots)});
   }
   if (line.ranks_per_node && *line.ranks_per_node > *view.slots) {
     findings.add(
-        Severity::error, "ranks-per-node", where,
+        ManifestSeverity::error, "ranks-per-node", where,
         {fmt::format("mpirun is to put {} ranks on each node, which has {} slots", *line.ranks_per_node, *view.slots),
          "mpirun refuses: there are not enough slots", fmt::format("slotsPerWorker: {}", *line.ranks_per_node)});
   }
@@ -134,12 +137,12 @@ std::vector<std::string> exported_by_script(const std::string& script) {
   return names;
 }
 
-void check_export(const JobView& view, const MpirunLine& line, Findings& findings) {
+void check_export(const JobView& view, const MpirunLine& line, ManifestFindings& findings) {
   if (!view.is_open_mpi || !line.is_understood) return;
   std::set<std::string> told;
   const auto missing = [&](const YamlNode& at, const std::string& name, const std::string& who) {
     if (!is_for_ranks(name) || line.exports(name) || !told.insert(name).second) return;
-    findings.add(Severity::warning, "not-exported", at,
+    findings.add(ManifestSeverity::warning, "not-exported", at,
                  {fmt::format("{} is set {}, and mpirun is not told to hand it on", shown(name), who),
                   "ranks are children of sshd, which does not give them a pod's environment",
                   fmt::format("mpirun -x {}", shown(name))});
@@ -152,7 +155,7 @@ void check_export(const JobView& view, const MpirunLine& line, Findings& finding
 }
 
 // A loop that waits for sshd, with nothing in it that counts or looks at a clock.
-void check_waiting(const JobView& view, Findings& findings) {
+void check_waiting(const JobView& view, ManifestFindings& findings) {
   if (view.spec["runPolicy"]["activeDeadlineSeconds"].is_given()) return;
   for (const char* key : {"command", "args"}) {
     for (const YamlNode& item : view.launcher.container[key].items) {
@@ -164,7 +167,7 @@ void check_waiting(const JobView& view, Findings& findings) {
         const bool is_bounded = has("SECONDS") || has("timeout ") || has("break") || has("exit") || has("((") ||
                                 has("-gt") || has("-ge") || has("-lt") || has("-le");
         if (!(has("ssh ") || has("nc -")) || is_bounded) continue;
-        findings.add(Severity::warning, "endless-wait", item,
+        findings.add(ManifestSeverity::warning, "endless-wait", item,
                      {"the launcher waits for sshd without end, and the job has no deadline",
                       "when one worker is dead the job hangs, and all nodes are paid for",
                       "count the attempts and exit, or set spec.runPolicy.activeDeadlineSeconds"});
@@ -173,7 +176,7 @@ void check_waiting(const JobView& view, Findings& findings) {
   }
 }
 
-void check_mpirun(const JobView& view, const MpirunLine& line, Findings& findings) {
+void check_mpirun(const JobView& view, const MpirunLine& line, ManifestFindings& findings) {
   check_ranks(view, line, findings);
   check_export(view, line, findings);
   for (const auto& [name, value] : line.exported) {
@@ -185,7 +188,7 @@ void check_mpirun(const JobView& view, const MpirunLine& line, Findings& finding
     allows_root = allows_root || one["name"].text == "OMPI_ALLOW_RUN_AS_ROOT";
   }
   if (view.is_open_mpi && is_root && !allows_root && line.is_understood) {
-    findings.add(Severity::warning, "run-as-root", *line.where,
+    findings.add(ManifestSeverity::warning, "run-as-root", *line.where,
                  {"mpirun runs as root, as whose keys are in /root/.ssh, without --allow-run-as-root",
                   "Open MPI refuses to start", "mpirun --allow-run-as-root"});
   }
@@ -193,7 +196,7 @@ void check_mpirun(const JobView& view, const MpirunLine& line, Findings& finding
 
 }  // namespace
 
-void check_launch(const JobView& view, Findings& findings) {
+void check_launch(const JobView& view, ManifestFindings& findings) {
   for (const Replica* replica : {&view.launcher, &view.worker}) {
     for (const YamlNode& container : replica->pod["containers"].items) check_env(container, findings);
   }
@@ -205,7 +208,7 @@ void check_launch(const JobView& view, Findings& findings) {
   static const std::regex idle(R"(^(\S*/)?(sleep|tail)\s[\s\S]*)");
   if (std::regex_match(program.substr(0, 1000), idle)) {
     const YamlNode& command = view.worker.container["command"];
-    findings.add(Severity::error, "no-sshd", command.is_given() ? command : view.worker.container["args"],
+    findings.add(ManifestSeverity::error, "no-sshd", command.is_given() ? command : view.worker.container["args"],
                  {fmt::format("the workers run `{}`", shown(program.substr(0, program.find('\n')))),
                   "mpirun reaches them by ssh, and nothing answers",
                   "delete `command` and `args`: the operator starts /usr/sbin/sshd -De"});

@@ -16,24 +16,24 @@ bool is_extended(const std::string& resource) {
   return resource.find('/') != std::string::npos || resource.starts_with("hugepages-");
 }
 
-void check_requests(const YamlNode& container, Findings& findings) {
+void check_requests(const YamlNode& container, ManifestFindings& findings) {
   const YamlNode& limits = container["resources"]["limits"];
   const YamlNode& requests = container["resources"]["requests"];
   for (const auto& [name, request] : requests.fields) {
     const auto asked = parse_quantity(request.text), limit = parse_quantity(limits[name].text);
     if (!limits[name].is_given() && is_extended(name)) {
-      findings.add(Severity::error, "request-limit", request,
+      findings.add(ManifestSeverity::error, "request-limit", request,
                    {fmt::format("{} is requested, and has no limit", shown(name)),
                     "devices and huge pages need a limit: the API server refuses the pod",
                     fmt::format("limits: {{{}: {}}}", shown(name), shown(request.text))});
     } else if (asked && limit && is_extended(name) && *asked != *limit) {
-      findings.add(Severity::error, "request-limit", request,
+      findings.add(ManifestSeverity::error, "request-limit", request,
                    {fmt::format("{}: the request is {}, the limit {}", shown(name), shown(request.text),
                                 shown(limits[name].text)),
                     "for devices and huge pages both must be equal: the API server refuses the pod",
                     fmt::format("request {} too", shown(limits[name].text))});
     } else if (asked && limit && *asked > *limit) {
-      findings.add(Severity::error, "request-limit", request,
+      findings.add(ManifestSeverity::error, "request-limit", request,
                    {fmt::format("{}: the request {} is above the limit {}", shown(name), shown(request.text),
                                 shown(limits[name].text)),
                     "the API server refuses the pod", fmt::format("request {} at most", shown(limits[name].text))});
@@ -43,7 +43,7 @@ void check_requests(const YamlNode& container, Findings& findings) {
     for (const auto& [name, value] : kind->fields) {
       const auto quantity = parse_quantity(value.text);
       if (quantity && name.find('/') != std::string::npos && *quantity != std::floor(*quantity)) {
-        findings.add(Severity::error, "whole-devices", value,
+        findings.add(ManifestSeverity::error, "whole-devices", value,
                      {fmt::format("{} is {}", shown(name), shown(value.text)),
                       "devices come whole: the API server refuses the pod", "give a whole number"});
       }
@@ -51,21 +51,21 @@ void check_requests(const YamlNode& container, Findings& findings) {
   }
   const auto huge = parse_quantity(limits[kHugePages].text);
   if (huge && std::fmod(*huge, 0x1p21) != 0) {
-    findings.add(Severity::error, "huge-pages", limits[kHugePages],
+    findings.add(ManifestSeverity::error, "huge-pages", limits[kHugePages],
                  {fmt::format("hugepages-2Mi is {}", shown(limits[kHugePages].text)),
                   "that is no whole number of pages of 2 MiB: the API server refuses the pod",
                   "give a multiple of 2Mi: 5120Mi"});
   }
   const auto has = [&](const char* name) { return limits[name].is_given() || requests[name].is_given(); };
   if (has(kHugePages) && !has("cpu") && !has("memory")) {
-    findings.add(Severity::error, "huge-pages", limits[kHugePages],
+    findings.add(ManifestSeverity::error, "huge-pages", limits[kHugePages],
                  {"hugepages-2Mi stands without cpu and memory", "the API server refuses huge pages alone",
                   "add a memory request and limit"});
   }
 }
 
 // Guaranteed: cpu and memory of every container are limited, and requested as they are limited.
-void check_quality(const Replica& worker, Findings& findings) {
+void check_quality(const Replica& worker, ManifestFindings& findings) {
   for (const YamlNode& container : worker.pod["containers"].items) {
     std::string missing;
     for (const char* name : {"cpu", "memory"}) {
@@ -78,7 +78,7 @@ void check_quality(const Replica& worker, Findings& findings) {
     }
     if (missing.empty()) continue;
     findings.add_missing(
-        Severity::warning, "guaranteed", container, "resources",
+        ManifestSeverity::warning, "guaranteed", container, "resources",
         {fmt::format("{}: {} has no limit that equals its request", container.path, missing),
          "the pod is Burstable: threads that drive the network are throttled or the pod is evicted, and the numbers "
          "are tainted",
@@ -86,14 +86,14 @@ void check_quality(const Replica& worker, Findings& findings) {
   }
 }
 
-void check_against_type(const JobView& view, const Replica& replica, Findings& findings) {
-  const NodeType& type = *view.worker_type;
+void check_against_type(const JobView& view, const Replica& replica, ManifestFindings& findings) {
+  const NodeOffer& type = *view.worker_type;
   const YamlNode& limits = replica.container["resources"]["limits"];
   const auto too_much = [&](const char* resource, double has, const std::string& text) {
     const auto asked = replica.asked(resource);
     if (has <= 0 || !asked || *asked <= has) return;
     const YamlNode& at = limits[resource].is_given() ? limits[resource] : replica.container["resources"];
-    findings.add(Severity::error, "node-size", at,
+    findings.add(ManifestSeverity::error, "node-size", at,
                  {fmt::format("{} is {}, and a {} has {} for pods", resource, shown(at.text), type.name, text),
                   "no node ever fits: the pod stays Pending", fmt::format("ask for {} at most", text)});
   };
@@ -105,19 +105,19 @@ void check_against_type(const JobView& view, const Replica& replica, Findings& f
 
   const auto efa = replica.asked(kEfa);
   if (efa && *efa > 0 && *efa < type.efa_devices && replica.asked(kGpu).value_or(0) >= type.gpus) {
-    findings.add(Severity::warning, "efa-count", limits[kEfa],
+    findings.add(ManifestSeverity::warning, "efa-count", limits[kEfa],
                  {fmt::format("{} is {}, and a {} has {}", kEfa, shown(limits[kEfa].text), type.name, type.efa_devices),
                   "the pod takes the whole node and leaves a part of its network idle",
                   fmt::format("{}: {}", kEfa, type.efa_devices)});
   }
 }
 
-void check_devices(const JobView& view, Findings& findings) {
+void check_devices(const JobView& view, ManifestFindings& findings) {
   const Replica& worker = view.worker;
   const auto gpus = worker.asked(kGpu), efa = worker.asked(kEfa);
   const YamlNode& gpu_limit = worker.container["resources"]["limits"][kGpu];
   if (gpus && view.slots && *gpus > 0 && *gpus < *view.slots) {
-    findings.add(Severity::error, "gpus", gpu_limit,
+    findings.add(ManifestSeverity::error, "gpus", gpu_limit,
                  {fmt::format("a worker has {} slots and {} GPUs", *view.slots, *gpus),
                   "ranks without a GPU of their own fail or share one", fmt::format("slotsPerWorker: {}", *gpus)});
   }
@@ -129,7 +129,7 @@ void check_devices(const JobView& view, Findings& findings) {
     const std::string count =
         view.worker_type != nullptr ? std::to_string(view.worker_type->efa_devices) : "as many as the node has";
     findings.add_missing(
-        Severity::warning, "no-efa", worker.container, fmt::format("resources.limits[{}]", kEfa),
+        ManifestSeverity::warning, "no-efa", worker.container, fmt::format("resources.limits[{}]", kEfa),
         {fmt::format("{} workers ask for no {}", view.nodes.value_or(0), kEfa),
          "ranks on different nodes talk over TCP, many times slower, and nothing says so",
          fmt::format("limits and requests: {}: {}; or resourceClaims of the EFA DRA driver", kEfa, count)});
@@ -142,7 +142,7 @@ void check_devices(const JobView& view, Findings& findings) {
     may_lock = may_lock || one.text == "IPC_LOCK" || one.text == "ALL";
   }
   if (!may_lock) {
-    findings.add_missing(Severity::warning, "ipc-lock", worker.container, "securityContext.capabilities.add",
+    findings.add_missing(ManifestSeverity::warning, "ipc-lock", worker.container, "securityContext.capabilities.add",
                          {"the workers have EFA and no IPC_LOCK",
                           "where the node limits locked memory, registering it fails: EFA error 4112 or -12",
                           "securityContext: {capabilities: {add: [IPC_LOCK]}}"});
@@ -154,7 +154,7 @@ void check_devices(const JobView& view, Findings& findings) {
   }
   if (!avoids_huge_pages && !view.mpirun_lines.empty()) {
     findings.add_missing(
-        Severity::note, "huge-pages", worker.container, fmt::format("resources.limits.{}", kHugePages),
+        ManifestSeverity::note, "huge-pages", worker.container, fmt::format("resources.limits.{}", kHugePages),
         {"the workers have EFA and no huge pages", "libfabric tries to map its bounce buffers from them",
          "hugepages-2Mi: 5120Mi in limits and requests, or mpirun -x FI_EFA_USE_HUGE_PAGE=0"});
   }
@@ -170,7 +170,7 @@ void check_devices(const JobView& view, Findings& findings) {
   }
   if (!in_one_zone) {
     findings.add_missing(
-        Severity::note, "zone", worker.pod, "affinity.podAffinity",
+        ManifestSeverity::note, "zone", worker.pod, "affinity.podAffinity",
         {"nothing keeps the workers in one availability zone", "EFA does not reach from one zone into another",
          "require podAffinity on topology.kubernetes.io/zone, unless all nodes are in one zone anyway"});
   }
@@ -183,13 +183,13 @@ const YamlNode* volume_named(const YamlNode& pod, const std::string& name) {
   return nullptr;
 }
 
-void check_volumes(const Replica& replica, bool needs_shm, Findings& findings) {
+void check_volumes(const Replica& replica, bool needs_shm, ManifestFindings& findings) {
   bool has_shm = false;
   for (const YamlNode& container : replica.pod["containers"].items) {
     for (const YamlNode& mount : container["volumeMounts"].items) {
       const YamlNode* volume = volume_named(replica.pod, mount["name"].text);
       if (volume == nullptr && mount["name"].is_given()) {
-        findings.add(Severity::error, "volume", mount["name"],
+        findings.add(ManifestSeverity::error, "volume", mount["name"],
                      {fmt::format("there is no volume '{}'", shown(mount["name"].text)),
                       "the API server refuses the pod, and the operator only notes an event",
                       "add it under `volumes:` of the pod, or correct the name"});
@@ -202,7 +202,7 @@ void check_volumes(const Replica& replica, bool needs_shm, Findings& findings) {
       const auto size = parse_quantity((*volume)["emptyDir"]["sizeLimit"].text);
       const auto memory = replica.asked("memory");
       if (size && memory && *size > *memory) {
-        findings.add(Severity::warning, "shm-size", (*volume)["emptyDir"]["sizeLimit"],
+        findings.add(ManifestSeverity::warning, "shm-size", (*volume)["emptyDir"]["sizeLimit"],
                      {fmt::format("/dev/shm may take {}, and the pod's memory limit is below that",
                                   (*volume)["emptyDir"]["sizeLimit"].text),
                       "what lies in it counts as the pod's memory: the pod is killed before it is full",
@@ -214,51 +214,51 @@ void check_volumes(const Replica& replica, bool needs_shm, Findings& findings) {
     const YamlNode& host = volume["hostPath"]["path"];
     if (host.text.starts_with("/dev/infiniband")) {
       findings.add(
-          Severity::error, "host-infiniband", host,
+          ManifestSeverity::error, "host-infiniband", host,
           {"the node's /dev/infiniband is mounted",
            "devices that are not EFA's become visible, the EFA provider finds nothing (-61), and traffic goes over TCP",
            fmt::format("delete the volume: {} brings the pod's own devices", kEfa)});
     } else if (host.text.starts_with("/dev/shm")) {
       findings.add(
-          Severity::warning, "host-shm", host,
+          ManifestSeverity::warning, "host-shm", host,
           {"the node's /dev/shm is mounted", "segments of jobs that crashed stay there, and jobs see each other's",
            "emptyDir: {medium: Memory, sizeLimit: ...}"});
     }
     if (volume["emptyDir"].kind == YamlNode::Kind::map && !host.is_given()) {
       const std::string& medium = volume["emptyDir"]["medium"].text;
       if (!medium.empty() && medium != "Memory" && !medium.starts_with("HugePages")) {
-        findings.add(Severity::error, "medium", volume["emptyDir"]["medium"],
+        findings.add(ManifestSeverity::error, "medium", volume["emptyDir"]["medium"],
                      {fmt::format("emptyDir's medium is '{}'", shown(medium)), "the API server refuses the pod",
                       "medium: Memory"});
       }
     }
   }
   if (needs_shm && !has_shm) {
-    findings.add_missing(Severity::warning, "no-shm", replica.container, "volumeMounts",
+    findings.add_missing(ManifestSeverity::warning, "no-shm", replica.container, "volumeMounts",
                          {"the workers have the default /dev/shm of 64 MiB",
                           "ranks of a node exchange through it: MPI, NCCL and libfabric run out of it",
                           "mount an emptyDir {medium: Memory, sizeLimit: ...} at /dev/shm"});
   }
 }
 
-void check_containers(const Replica& replica, Findings& findings) {
+void check_containers(const Replica& replica, ManifestFindings& findings) {
   std::set<std::string> names;
   for (const char* list : {"initContainers", "containers"}) {
     for (const YamlNode& container : replica.pod[list].items) {
       const YamlNode& name = container["name"];
       if (name.is_given() && !names.insert(name.text).second) {
-        findings.add(Severity::error, "container-name", name,
+        findings.add(ManifestSeverity::error, "container-name", name,
                      {fmt::format("two containers are called '{}'", shown(name.text)), "the API server refuses the pod",
                       "give each a name of its own"});
       }
       const YamlNode& image = container["image"];
       if (!image.is_given() && container.kind == YamlNode::Kind::map) {
         findings.add_missing(
-            Severity::error, "image", container, "image",
+            ManifestSeverity::error, "image", container, "image",
             {fmt::format("{} has no image", container.path), "the API server refuses the pod", "add one"});
       } else if (image.text.find_first_of("<> ") != std::string::npos) {
         findings.add(
-            Severity::error, "image", image,
+            ManifestSeverity::error, "image", image,
             {fmt::format("the image is '{}'", shown(image.text)),
              "that is no name of an image: the pod ends in InvalidImageName", "fill in what stands between < and >"});
       } else if (image.is_given() && !is_placeholder(image) && image.text.find('@') == std::string::npos) {
@@ -266,7 +266,7 @@ void check_containers(const Replica& replica, Findings& findings) {
         const bool is_latest = last.find(':') == std::string::npos || last.ends_with(":latest");
         if (is_latest) {
           findings.add(
-              Severity::note, "image-tag", image,
+              ManifestSeverity::note, "image-tag", image,
               {fmt::format("the image is {}", shown(image.text, 100)),
                "what it names changes, also between nodes: runs cannot be repeated", "name a version, or a digest"});
         }
@@ -276,10 +276,10 @@ void check_containers(const Replica& replica, Findings& findings) {
 }
 
 // The operator gives the host file, the keys and the environment to the first container alone.
-void check_sidecar(const JobView& view, Findings& findings) {
+void check_sidecar(const JobView& view, ManifestFindings& findings) {
   const auto misplaced = [&](const Replica& replica, std::size_t at, const char* what) {
     const YamlNode& first = replica.container;
-    findings.add(Severity::error, "sidecar-first", first,
+    findings.add(ManifestSeverity::error, "sidecar-first", first,
                  {fmt::format("'{}' is the first container, and the one that {} is number {}",
                               shown(first["name"].text), what, at + 1),
                   "the operator gives host file, ssh keys and environment to the first one alone",
@@ -299,21 +299,21 @@ void check_sidecar(const JobView& view, Findings& findings) {
   }
 }
 
-void check_launcher(const JobView& view, Findings& findings) {
+void check_launcher(const JobView& view, ManifestFindings& findings) {
   const Replica& launcher = view.launcher;
   const YamlNode& limits = launcher.container["resources"]["limits"];
   if (view.launcher_works) {
     for (const char* resource : {kGpu, kEfa, kHugePages}) {
       const double needs = view.worker.asked(resource).value_or(0), has = launcher.asked(resource).value_or(0);
       if (needs <= has) continue;
-      findings.add_missing(Severity::error, "launcher-resources", launcher.container, "resources",
+      findings.add_missing(ManifestSeverity::error, "launcher-resources", launcher.container, "resources",
                            {fmt::format("the launcher is a worker too, and has {:.0f} of {} where a worker has {:.0f}",
                                         has, resource, needs),
                             "rank 0 runs in the launcher's pod, without what the others have",
                             "give the launcher the resources of a worker"});
     }
   } else if (launcher.asked(kGpu).value_or(0) > 0) {
-    findings.add(Severity::warning, "launcher-gpus", limits[kGpu],
+    findings.add(ManifestSeverity::warning, "launcher-gpus", limits[kGpu],
                  {fmt::format("the launcher takes {} GPUs", limits[kGpu].text),
                   "it only runs mpirun, and the operator hides its GPUs from it; they are paid for, and a node is full",
                   "take them out, or set spec.runLauncherAsWorker: true"});
@@ -322,7 +322,7 @@ void check_launcher(const JobView& view, Findings& findings) {
   const YamlNode& user = of_container.is_given() ? of_container : launcher.pod["securityContext"]["runAsUser"];
   const YamlNode& keys = view.spec["sshAuthMountPath"];
   if (user.integer().value_or(0) > 0 && (!keys.is_given() || keys.text.starts_with("/root"))) {
-    findings.add(Severity::error, "ssh-path", user,
+    findings.add(ManifestSeverity::error, "ssh-path", user,
                  {fmt::format("the launcher runs as user {}, and the ssh keys are mounted in /root/.ssh", user.text),
                   "it cannot read them: no worker lets mpirun in", "sshAuthMountPath: /home/USER/.ssh"});
   }
@@ -330,14 +330,14 @@ void check_launcher(const JobView& view, Findings& findings) {
 
 }  // namespace
 
-void check_pods(const JobView& view, Findings& findings) {
+void check_pods(const JobView& view, ManifestFindings& findings) {
   for (const Replica* replica : {&view.launcher, &view.worker}) {
     if (!replica->is_given()) continue;
     for (const YamlNode& container : replica->pod["containers"].items) check_requests(container, findings);
     check_containers(*replica, findings);
     if (replica->pod["hostNetwork"].text == "true") {
       findings.add(
-          Severity::warning, "host-network", replica->pod["hostNetwork"],
+          ManifestSeverity::warning, "host-network", replica->pod["hostNetwork"],
           {"hostNetwork is true",
            "the pod's names no longer lead to it, sshd's port is the node's, and EFA is easily missed without a word",
            "delete it"});

@@ -44,7 +44,7 @@ std::string indented(const std::string& text, int spaces) {
 }
 
 // So many processors that every rank has as many whole ones as every other.
-int pod_cpus(const NodeType& type, int ranks) {
+int pod_cpus(const NodeOffer& type, int ranks) {
   const int free = static_cast<int>(type.allocatable_cpus()) - kCpusForOthers;
   return std::max(free / ranks, 1) * ranks;
 }
@@ -90,10 +90,10 @@ void check(const JobRequest& request) {
   if (!request.huge_pages.empty() && (!huge || *huge <= 0 || std::fmod(*huge, 0x1p21) != 0)) {
     faults.add("--hugepages", fmt::format("is '{}'", shown(request.huge_pages)), "give a multiple of 2Mi: 5120Mi");
   }
-  const NodeType* type = find_node_type(request.node_type);
+  const NodeOffer* type = find_node_offer(request.node_type);
   if (type == nullptr || type->vcpus == 0) {
     std::vector<std::string> known;
-    for (const NodeType& one : node_types()) {
+    for (const NodeOffer& one : node_offers()) {
       if (one.vcpus > 0) known.push_back(one.name);
     }
     faults.add("--instance",
@@ -116,7 +116,7 @@ void check(const JobRequest& request) {
   faults.report();
 }
 
-std::string resources(const JobRequest& request, const NodeType& type) {
+std::string resources(const JobRequest& request, const NodeOffer& type) {
   std::string lines = fmt::format("cpu: \"{}\"\nmemory: {:.0f}Gi\n", pod_cpus(type, ranks_per_node(request)),
                                   type.memory_gib * kMemoryShare);
   if (!request.huge_pages.empty()) lines += fmt::format("{}: {}\n", kHugePages, request.huge_pages);
@@ -128,7 +128,7 @@ std::string resources(const JobRequest& request, const NodeType& type) {
 }
 
 // Where the pods of the job may run: on one kind of node, in one zone, close together.
-std::string placement(const JobRequest& request, const NodeType& type) {
+std::string placement(const JobRequest& request, const NodeOffer& type) {
   std::string text = fmt::format(R"(nodeSelector:
   node.kubernetes.io/instance-type: {}
 )",
@@ -157,7 +157,7 @@ std::string placement(const JobRequest& request, const NodeType& type) {
                             request.name);
 }
 
-std::string volumes(const JobRequest& request, const NodeType& type, bool has_ranks) {
+std::string volumes(const JobRequest& request, const NodeOffer& type, bool has_ranks) {
   std::string text = "- name: results\n  emptyDir: {}\n";
   if (!request.config_yaml.empty()) text += fmt::format("- name: config\n  configMap: {{name: {}}}\n", request.name);
   if (has_ranks) {
@@ -193,7 +193,7 @@ std::vector<std::string> launcher_words(const JobRequest& request) {
 }
 
 // A pod template. Launcher and workers differ in what they run, and in who has devices.
-std::string pod(const JobRequest& request, const NodeType& type, const char* role, bool has_ranks) {
+std::string pod(const JobRequest& request, const NodeOffer& type, const char* role, bool has_ranks) {
   const bool is_launcher = std::string(role) == "launcher";
   std::string container = fmt::format("- name: {}\n  image: {}\n", role, quoted(request.image));
   if (is_launcher) {
@@ -225,7 +225,7 @@ std::string replica(const std::string& pod, int replicas) {
   return fmt::format("replicas: {}\nrestartPolicy: Never\ntemplate:\n", replicas) + indented(pod, 2);
 }
 
-std::string heading(const JobRequest& request, const NodeType& type) {
+std::string heading(const JobRequest& request, const NodeOffer& type) {
   std::string text = fmt::format("# {} x {}, {} ranks on each", request.nodes, type.name, ranks_per_node(request));
   if (type.usd_per_hour > 0) {
     text +=
@@ -265,14 +265,14 @@ spec:
 }  // namespace
 
 int ranks_per_node(const JobRequest& request) {
-  const NodeType* type = find_node_type(request.node_type);
+  const NodeOffer* type = find_node_offer(request.node_type);
   if (request.ranks_per_node > 0 || type == nullptr) return request.ranks_per_node;
   return type->gpus > 0 ? type->gpus : std::max(type->efa_devices, 1);
 }
 
 std::string render_job(const JobRequest& request) {
   check(request);
-  const NodeType& type = *find_node_type(request.node_type);
+  const NodeOffer& type = *find_node_offer(request.node_type);
   const bool launcher_works = request.launcher == LauncherRole::works;
   std::string job =
       fmt::format("apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata:\n  name: {}\n  namespace: {}\n",

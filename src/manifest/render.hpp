@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "manifest/node_type.hpp"
+#include "manifest/node_offer.hpp"
 
 namespace mrb {
 
@@ -19,7 +19,7 @@ struct JobRequest {
   std::string image;
   std::string node_type;  // as in configs/instances
   int nodes = 2;
-  int ranks_per_node = 0;  // 0: one for each GPU; on nodes without, one for each EFA device
+  int ranks_per_node = 0;                      // 0: one for each GPU; on nodes without, one for each EFA device
   std::vector<std::string> command = {"run"};  // of moe-rl-bench
   std::string config_yaml;                     // mounted, and named behind the command; empty: neither
   int limit_s = 3600;                          // mpirun gets SIGTERM after this, and what there is is brought home

@@ -18,7 +18,7 @@ namespace mrb {
 
 namespace {
 
-// What a job's manifest needs to know of a node: manifest/node_type.hpp reads it from the same files.
+// What a job's manifest needs to know of a node: manifest/node_offer.hpp reads it from the same files.
 const std::set<std::string> kOfManifests = {"efa_devices", "vcpus", "memory_gib"};
 
 }  // namespace

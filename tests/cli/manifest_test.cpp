@@ -1,4 +1,6 @@
 #include "cli/run_binary.hpp"
+#include "doctor/node_type.hpp"
+#include "manifest/node_offer.hpp"
 #include "support/catch.hpp"
 
 using namespace mrb::test;
@@ -29,4 +31,17 @@ TEST_CASE("the rendered job holds the configuration with the number of its ranks
   CHECK(three.exit_code == 2);
   CHECK_THAT(three.err, contains("8 experts do not divide over 24 ranks"));
   CHECK(run_binary(job + "--limit soon").exit_code == 2);
+}
+
+TEST_CASE("what doctor expects of a node is what manifests ask of it", "[cli]") {
+  int compared = 0;
+  for (const mrb::NodeType& type : mrb::node_types()) {
+    const mrb::NodeOffer* offer = mrb::find_node_offer(std::string(type.name));
+    if (offer == nullptr) continue;
+    INFO(offer->name);
+    CHECK(offer->gpus == type.gpus);
+    CHECK(offer->efa_devices == type.efa_devices);
+    ++compared;
+  }
+  CHECK(compared >= 5);
 }

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "manifest/node_type.hpp"
+#include "manifest/node_offer.hpp"
 #include "manifest/quantity.hpp"
 #include "support/catch.hpp"
 
@@ -33,7 +33,7 @@ std::string broken(const std::string& before, const std::string& after) {
 
 std::set<std::string> rules_of(const ManifestCheck& check) {
   std::set<std::string> rules;
-  for (const Finding& finding : check.findings) rules.insert(finding.rule);
+  for (const ManifestFinding& finding : check.findings) rules.insert(finding.rule);
   return rules;
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("each fault is named with its place, why it matters and what to write,
     if (std::string(one.rule) == "volume") rules.erase("no-shm");
     if (std::string(one.rule) == "replica-name") rules.erase("ranks");
     CHECK(rules == std::set<std::string>{one.rule});
-    for (const Finding& finding : check.findings) {
+    for (const ManifestFinding& finding : check.findings) {
       CHECK(!finding.words.problem.empty());
       CHECK(!finding.words.why.empty());
       CHECK(!finding.words.fix.empty());
@@ -184,7 +184,7 @@ TEST_CASE("an odd manifest of any shape is explained and not fallen over", "[man
                            "{containers: [3, {command: mpirun}, {command: [sh, -c, 'mpirun -np']}]}}}}}"}) {
     const ManifestCheck check = check_manifest("a", text);
     INFO(text);
-    CHECK(check.count(Severity::error) > 0);
+    CHECK(check.count(ManifestSeverity::error) > 0);
     CHECK(check_json(check).find("\"rule\"") != std::string::npos);
   }
 }
@@ -200,9 +200,9 @@ TEST_CASE("quantities are those of Kubernetes", "[manifest]") {
 }
 
 TEST_CASE("a node leaves to pods what EKS and Karpenter say it does", "[manifest]") {
-  CHECK(find_node_type("p5.48xlarge")->allocatable_cpus() == Approx(191.45));
-  CHECK(find_node_type("p5.48xlarge")->efa_devices == 32);
-  CHECK(find_node_type("c6in.32xlarge")->gpus == 0);
-  CHECK(NodeType{.vcpus = 16}.allocatable_cpus() == Approx(15.89));
-  CHECK(find_node_type("p9") == nullptr);
+  CHECK(find_node_offer("p5.48xlarge")->allocatable_cpus() == Approx(191.45));
+  CHECK(find_node_offer("p5.48xlarge")->efa_devices == 32);
+  CHECK(find_node_offer("c6in.32xlarge")->gpus == 0);
+  CHECK(NodeOffer{.vcpus = 16}.allocatable_cpus() == Approx(15.89));
+  CHECK(find_node_offer("p9") == nullptr);
 }

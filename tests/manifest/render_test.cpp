@@ -28,7 +28,7 @@ void check_is_clean(const JobRequest& request) {
 
 TEST_CASE("nothing is found in what is rendered, for each type of node and each option", "[manifest]") {
   int types = 0;
-  for (const NodeType& type : node_types()) {
+  for (const NodeOffer& type : node_offers()) {
     if (type.vcpus == 0) continue;  // p6e-gb200: its processors are not published
     ++types;
     const JobRequest plain = request_for(type.name);

@@ -6,7 +6,7 @@
 
 namespace mrb {
 
-struct NodeType {
+struct NodeOffer {
   std::string name;
   int gpus = 0;
   int efa_devices = 0;
@@ -21,9 +21,9 @@ struct NodeType {
 };
 
 // All of them, those with GPUs first.
-const std::vector<NodeType>& node_types();
+const std::vector<NodeOffer>& node_offers();
 
 // nullptr when there is none of this name.
-const NodeType* find_node_type(const std::string& name);
+const NodeOffer* find_node_offer(const std::string& name);
 
 }  // namespace mrb

@@ -1,4 +1,4 @@
-#include "manifest/node_type.hpp"
+#include "manifest/node_offer.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,8 +11,8 @@ extern const char* const instance_files;  // by mrb_embed()
 
 namespace {
 
-std::vector<NodeType> read_node_types() {
-  std::vector<NodeType> types;
+std::vector<NodeOffer> read_node_offers() {
+  std::vector<NodeOffer> types;
   for (const YamlNode& file : parse_yaml("configs/instances", instance_files)) {
     const auto number = [&](const char* key) { return std::strtod(file[key].text.c_str(), nullptr); };
     types.push_back({.name = file["name"].text,
@@ -28,19 +28,19 @@ std::vector<NodeType> read_node_types() {
 
 }  // namespace
 
-double NodeType::allocatable_cpus() const {
+double NodeOffer::allocatable_cpus() const {
   const double kept = 0.06 * std::min(vcpus, 1) + 0.01 * std::clamp(vcpus - 1, 0, 1) +
                       0.005 * std::clamp(vcpus - 2, 0, 2) + 0.0025 * std::max(vcpus - 4, 0);
   return vcpus - kept;
 }
 
-const std::vector<NodeType>& node_types() {
-  static const std::vector<NodeType> types = read_node_types();
+const std::vector<NodeOffer>& node_offers() {
+  static const std::vector<NodeOffer> types = read_node_offers();
   return types;
 }
 
-const NodeType* find_node_type(const std::string& name) {
-  for (const NodeType& type : node_types()) {
+const NodeOffer* find_node_offer(const std::string& name) {
+  for (const NodeOffer& type : node_offers()) {
     if (type.name == name) return &type;
   }
   return nullptr;
