@@ -49,6 +49,14 @@ void launch(const char* name, void (*kernel)(Parameters...), LaunchShape shape, 
   detail::check_launch(name);
 }
 
+// Of an angle in half turns, from -1 to 1: without the case for large angles, which keeps an array in local memory.
+__device__ inline float sine_of_half_turns(float half_turns) {
+  return sinpif(half_turns);
+}
+__device__ inline float cosine_of_half_turns(float half_turns) {
+  return cospif(half_turns);
+}
+
 // Others may go on: for a thread that spins.
 __device__ inline void pause() {
   __nanosleep(64);
@@ -88,6 +96,12 @@ void launch(const char* name, void (*kernel)(Parameters...), LaunchShape shape, 
   emulation::run_grid({name, {shape.blocks, shape.threads, shape.shared_bytes}, [=] { kernel(arguments...); }});
 }
 
+inline float sine_of_half_turns(float half_turns) {
+  return static_cast<float>(std::sin(M_PI * half_turns));
+}
+inline float cosine_of_half_turns(float half_turns) {
+  return static_cast<float>(std::cos(M_PI * half_turns));
+}
 inline void pause() {
   emulation::pause();
 }
