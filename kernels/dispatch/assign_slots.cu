@@ -36,7 +36,7 @@ __global__ void count_by_expert(AssignByExpertArgs args) {
   const std::int64_t chunk = warp_index();
   if (chunk >= assign_scratch_rows(args.copy_count)) return;
   for (int expert = lane_index(); expert < args.expert_count; expert += kWarpSize) counters[expert] = 0;
-  
+  __syncwarp();
   for (std::int64_t copy = chunk * kAssignChunk + lane_index(); copy < chunk_end(chunk, args.copy_count);
        copy += kWarpSize) {
     if (args.expert_ids[copy] >= 0) atomicAdd(&counters[args.expert_ids[copy]], 1);
