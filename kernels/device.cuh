@@ -91,9 +91,10 @@ __device__ inline std::uint32_t load_acquire(const std::uint32_t* at) {
 #else
 
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), LaunchShape shape, Stream, const Arguments&... arguments) {
+void launch(const char* name, void (*kernel)(Parameters...), LaunchShape shape, Stream stream,
+            const Arguments&... arguments) {
   if (shape.blocks == 0) return;
-  emulation::run_grid({name, {shape.blocks, shape.threads, shape.shared_bytes}, [=] { kernel(arguments...); }});
+  emulation::run_grid({name, {shape.blocks, shape.threads, shape.shared_bytes}, [=] { kernel(arguments...); }, stream});
 }
 
 inline float sine_of_half_turns(float half_turns) {

@@ -20,10 +20,10 @@ constexpr std::size_t kWordBytes = 16;  // what one lane moves at once
 
 // Enough blocks for `items` with `per_block` in each, and not more than a few waves of the largest card: kernels whose
 // work comes in many small pieces loop over it.
-constexpr unsigned blocks_for(std::int64_t items, std::int64_t per_block, std::int64_t blocks_max = 4096) {
-  const std::int64_t blocks = (items + per_block - 1) / per_block;
-  return static_cast<unsigned>(blocks < blocks_max ? blocks : blocks_max);
-}
+unsigned blocks_for(std::int64_t items, std::int64_t per_block);
+
+// That most, 4096 to begin with. Tests set it low, so that the loops are run.
+void limit_blocks(std::int64_t blocks_max);
 
 // Throws Error(config) unless `value` is a multiple of `factor`: "kernel pack_rows needs row_bytes to be ...".
 void require_multiple(std::string_view kernel, std::string_view name, std::int64_t value, std::int64_t factor);

@@ -33,6 +33,7 @@ struct Thread {
 
   Block* block;
   unsigned index;
+  std::uint64_t priority = 0;
   std::optional<Fiber> fiber;
   std::uint64_t result = 0;  // of the warp function that it waits for
   bool done = false;
@@ -96,9 +97,54 @@ void for_each_lane(std::uint32_t mask, const Take& take) {
   for (; mask != 0; mask &= mask - 1) take(static_cast<unsigned>(std::countr_zero(mask)));
 }
 
+// The blocks that may start: of each stream, those of the first grid that is not done.
+class Streams {
+ public:
+  // `draw` chooses below a limit.
+  Streams(std::span<const Grid> grids, std::function<std::uint64_t(std::uint64_t)> draw) : draw_(std::move(draw)) {
+    for (const Grid& grid : grids) {
+      if (grid.shape.blocks > 0) streams_[grid.stream].push_back({&grid, grid.shape.blocks});
+    }
+    for (const auto& [stream, waiting] : streams_) begin(waiting.front());
+  }
+
+  bool has_next() const { return !ready_.empty(); }
+  std::pair<const Grid*, unsigned> take() {
+    std::swap(ready_[draw_(ready_.size())], ready_.back());
+    const auto next = ready_.back();
+    ready_.pop_back();
+    return next;
+  }
+
+  // One more block of it.
+  void is_done(const Grid& grid) {
+    std::deque<Waiting>& waiting = streams_[grid.stream];
+    if (--waiting.front().blocks_left > 0) return;
+    waiting.pop_front();
+    if (!waiting.empty()) begin(waiting.front());
+  }
+
+ private:
+  struct Waiting {
+    const Grid* grid;
+    unsigned blocks_left;
+  };
+
+  void begin(const Waiting& waiting) {
+    for (unsigned block = 0; block < waiting.grid->shape.blocks; ++block) ready_.emplace_back(waiting.grid, block);
+  }
+
+  std::function<std::uint64_t(std::uint64_t)> draw_;
+  std::map<const void*, std::deque<Waiting>> streams_;
+  std::vector<std::pair<const Grid*, unsigned>> ready_;
+};
+
 class Machine {
  public:
-  void set_schedule(std::uint64_t seed) { random_ = seed * 0x9e3779b97f4a7c15 + 1; }
+  void set_schedule(std::uint64_t seed) {
+    random_ = seed * 0x9e3779b97f4a7c15 + 1;
+    policy_ = static_cast<Policy>(seed % 3);
+  }
 
   void run(std::span<const Grid> grids, std::size_t blocks_at_once);
 
@@ -111,11 +157,13 @@ class Machine {
     running_->fiber->leave();
     if (abandoning_) throw Abandoned();
   }
-  void make_ready(Thread& thread) { ready_.push_back(&thread); }
+  void make_ready(Thread& thread) { make_ready(thread, priority_of(thread)); }
   void pause() {
     Thread& thread = running();
     if (++pauses_ > kPausesMax) fail(thread, "threads spin, and nobody comes to end it");
-    make_ready(thread);
+    // With priorities that stay, it goes behind all others sooner or later, or nobody could do what it waits for.
+    const bool steps_back = policy_ != Policy::drawn_each_time && draw(8) == 0;
+    make_ready(thread, steps_back ? draw(kLowPriorities) : priority_of(thread));
     wait();
   }
   void progress() { pauses_ = 0; }
@@ -148,9 +196,48 @@ class Machine {
   void abandon();
   [[noreturn]] void report_standstill();
 
+  // Who goes on: the one with the highest priority. Drawn anew each time, every order is possible, but a thread far ahead
+  // of the others is rare; with priorities that stay, it is the rule (Burckhardt et al.: A randomized scheduler with
+  // probabilistic guarantees of finding bugs).
+  enum class Policy { drawn_each_time, by_thread, by_warp };
+  static constexpr std::uint64_t kLowPriorities = 1 << 20;
+
+  std::uint64_t priority_of(Thread& thread) {
+    switch (policy_) {
+      case Policy::drawn_each_time:
+        return kLowPriorities + draw(std::uint64_t{1} << 40);
+      case Policy::by_thread:
+        return thread.priority;
+      case Policy::by_warp:
+        return thread.block->lane(thread.index / kLanes, 0).priority;
+    }
+    return 0;
+  }
+  void make_ready(Thread& thread, std::uint64_t priority) {
+    ready_.push_back({priority, draw(std::uint64_t{1} << 40), &thread});
+    std::ranges::push_heap(ready_);
+  }
+
+  // The next to go on; not empty.
+  Thread* take_ready() {
+    std::ranges::pop_heap(ready_);
+    Thread* const thread = ready_.back().thread;
+    ready_.pop_back();
+    return thread;
+  }
+
+  struct Ready {
+    std::uint64_t priority;
+    std::uint64_t among_equals;
+    Thread* thread;
+
+    friend auto operator<=>(const Ready&, const Ready&) = default;
+  };
+
   std::uint64_t random_ = 1;
-  std::list<Block> blocks_;  // on the machine; threads point to them
-  std::vector<Thread*> ready_;
+  Policy policy_ = Policy::drawn_each_time;
+  std::list<Block> blocks_;   // on the machine; threads point to them
+  std::vector<Ready> ready_;  // a heap
   std::vector<FiberStack> stacks_;
   Thread* running_ = nullptr;
   bool abandoning_ = false;
@@ -169,8 +256,8 @@ void Machine::start(const Grid& grid, unsigned index) {
   block.index = index;
   block.meetings.resize((grid.shape.threads + kLanes - 1) / kLanes);
   for (unsigned thread = 0; thread < grid.shape.threads; ++thread) {
-    block.threads.emplace_back(&block, thread);
-    ready_.push_back(&block.threads.back());
+    block.threads.emplace_back(&block, thread).priority = kLowPriorities + draw(std::uint64_t{1} << 40);
+    make_ready(block.threads.back());
   }
 }
 
@@ -202,27 +289,23 @@ void Machine::end_thread(Thread& thread) {
 }
 
 void Machine::run(std::span<const Grid> grids, std::size_t blocks_at_once) {
-  std::vector<std::pair<const Grid*, unsigned>> to_start;
   for (const Grid& grid : grids) {
     if (grid.shape.threads < 1 || grid.shape.threads > kThreadsMax) {
       throw Fault(fmt::format("kernel {}: a block of {} threads, 1 to {} are possible", grid.kernel, grid.shape.threads,
                               kThreadsMax));
     }
-    for (unsigned block = 0; block < grid.shape.blocks; ++block) to_start.emplace_back(&grid, block);
   }
+  Streams to_start(grids, [this](std::uint64_t limit) { return draw(limit); });
   pauses_ = 0;
   failure_ = nullptr;
   try {
-    while (!to_start.empty() || !blocks_.empty()) {
-      while (!to_start.empty() && blocks_.size() < blocks_at_once) {
-        std::swap(to_start[draw(to_start.size())], to_start.back());
-        start(*to_start.back().first, to_start.back().second);
-        to_start.pop_back();
+    while (to_start.has_next() || !blocks_.empty()) {
+      while (blocks_.size() < blocks_at_once && to_start.has_next()) {
+        const auto [grid, block] = to_start.take();
+        start(*grid, block);
       }
       if (ready_.empty()) report_standstill();
-      std::swap(ready_[draw(ready_.size())], ready_.back());
-      running_ = ready_.back();
-      ready_.pop_back();
+      running_ = take_ready();
       if (!running_->fiber) {
         FiberStack stack;
         if (!stacks_.empty()) {
@@ -239,6 +322,7 @@ void Machine::run(std::span<const Grid> grids, std::size_t blocks_at_once) {
       Block& block = *thread.block;
       if (block.done < block.threads.size()) continue;
       while (!block.flying.empty()) land(block, draw(block.flying.size()));
+      to_start.is_done(*block.grid);
       blocks_.remove_if([&](const Block& b) { return &b == &block; });
     }
   } catch (...) {

@@ -39,17 +39,18 @@ struct Grid {
   std::string kernel;  // its name
   GridShape shape;
   std::function<void()> thread_main;  // runs as every thread
+  const void* stream = nullptr;       // grids of one stream run one after the other
 };
 
 // Another seed is another schedule: the order of threads, of blocks and of arrivals in peers' memory, and how many blocks
-// are on the machine at once.
+// are on the machine at once. Three seeds in a row draw the order anew each time, by thread and by warp.
 void set_schedule(std::uint64_t seed);
 
 // Returns when all threads are done. Throws Fault.
 void run_grid(Grid);
 
-// Grids launched while it lives are kept, and run() runs them at the same time, all of their blocks on the machine at
-// once: for kernels that wait for each other.
+// Grids launched while it lives are kept, and run() runs them at the same time but for those of one stream, all of their
+// blocks on the machine at once: for kernels that wait for each other.
 class Together {
  public:
   Together();

@@ -90,7 +90,7 @@ void rms_norm(const RmsNormArgs& args, Stream stream) {
 
 void rms_norm_backward(const RmsNormBackwardArgs& args, Stream stream) {
   require_multiple("rms_norm_backward", "numbers of a row", args.width, 4);
-  const unsigned blocks_per_partial = blocks_for(args.width / 4, kRowThreads);
+  const unsigned blocks_per_partial = (static_cast<unsigned>(args.width) / 4 + kRowThreads - 1) / kRowThreads;
   launch("rms_norm_dx", rms_norm_dx_kernel, {static_cast<unsigned>(args.rows), kRowThreads}, stream, args);
   launch("rms_norm_dgain", rms_norm_dgain_kernel,
          {blocks_per_partial * static_cast<unsigned>(gain_partials(args.rows)), kRowThreads}, stream, args,

@@ -43,10 +43,10 @@ class DeviceArray {
   DeviceMemory memory_;
 };
 
-// Runs `test` once for each of several schedules of threads; once on a GPU.
+// Runs `test` once for each of several schedules of threads, and with few blocks to a grid as with many.
 void on_every_schedule(const std::function<void()>& test);
 
-// Kernels that the launches start run at the same time, as far as the device can.
+// Each of `launches` gets a stream of its own: their kernels run at the same time, as far as the device can.
 void at_the_same_time(const std::vector<std::function<void(void* stream)>>& launches);
 
 }  // namespace mrb::test

@@ -583,7 +583,19 @@ class LowLatencyRanks {
                                     .timeout_ns = timeout_ns,
                                     .operation = operation_};
       if (rank != silent) launches.push_back([=](void* stream) { low_latency_put(put, stream); });
-      launches.push_back([=](void* stream) { low_latency_wait(wait, stream); });
+      // Taken as soon as the wait is over, while others still put.
+      const std::size_t row_count = reference_rows(made.routing, made.placement, rank).size();
+      taken_[r] = {std::make_unique<DeviceArray<float>>(row_count * static_cast<std::size_t>(kHidden)),
+                   std::make_unique<DeviceArray<std::int32_t>>(static_cast<std::size_t>(shape_.experts_per_rank))};
+      const LowLatencyTakeArgs take{.shape = shape_,
+                                    .slots = ranks_[r]->slots[half()].data(),
+                                    .counts = ranks_[r]->counts[half()].data(),
+                                    .rows = taken_[r].rows->data(),
+                                    .rows_of = taken_[r].rows_of->data()};
+      launches.push_back([=](void* stream) {
+        low_latency_wait(wait, stream);
+        if (silent < 0) low_latency_take(take, stream);
+      });
     }
     at_the_same_time(launches);
     std::vector<std::vector<LowLatencyDebt>> owed;
@@ -591,24 +603,22 @@ class LowLatencyRanks {
     return owed;
   }
 
-  // The rows of a rank's experts, and how many each has.
-  std::pair<std::vector<float>, Ints> take(int rank, std::size_t row_count) {
-    const DeviceArray<float> rows(row_count * static_cast<std::size_t>(kHidden));
-    const DeviceArray<std::int32_t> rows_of(static_cast<std::size_t>(shape_.experts_per_rank));
-    const Memory& memory = *ranks_[static_cast<std::size_t>(rank)];
-    low_latency_take({.shape = shape_,
-                      .slots = memory.slots[half()].data(),
-                      .counts = memory.counts[half()].data(),
-                      .rows = rows.data(),
-                      .rows_of = rows_of.data()},
-                     nullptr);
-    return {rows.read(), rows_of.read()};
+  // What the rank took: the rows of its experts, and how many each has.
+  std::pair<std::vector<float>, Ints> taken(int rank) const {
+    const Taken& taken = taken_[static_cast<std::size_t>(rank)];
+    return {taken.rows->read(), taken.rows_of->read()};
   }
 
  private:
   std::size_t half() const { return operation_ % 2; }
 
+  struct Taken {
+    std::unique_ptr<DeviceArray<float>> rows;
+    std::unique_ptr<DeviceArray<std::int32_t>> rows_of;
+  };
+
   LowLatencyShape shape_;
+  Taken taken_[kRanks];
   std::vector<std::unique_ptr<Memory>> ranks_;
   std::unique_ptr<DeviceArray<LowLatencyPeer>> peers_[2];
   std::uint32_t operation_ = 0;
@@ -652,7 +662,7 @@ TEST_CASE("low-latency puts and waits, all ranks at once, bring every row to its
       const auto expected = reference_dispatch<float>(made.routing, made.placement, kHidden, tokens);
       for (int rank = 0; rank < kRanks; ++rank) {
         const auto sources = reference_rows(made.routing, made.placement, rank);
-        const auto [rows, rows_of] = ranks.take(rank, sources.size());
+        const auto [rows, rows_of] = ranks.taken(rank);
         CHECK(rows == expected[static_cast<std::size_t>(rank)]);
         CHECK(std::accumulate(rows_of.begin(), rows_of.end(), std::size_t{0}) == sources.size());
       }

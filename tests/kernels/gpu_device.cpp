@@ -2,6 +2,7 @@
 
 #include "kernels/cuda_call.hpp"
 #include "kernels/device.hpp"
+#include "kernels/launch.hpp"
 
 namespace mrb::test {
 
@@ -28,7 +29,10 @@ void DeviceMemory::read(void* to) const {
 }
 
 void on_every_schedule(const std::function<void()>& test) {
-  test();
+  for (const std::int64_t blocks_max : {3, 4096}) {
+    kernels::limit_blocks(blocks_max);
+    test();
+  }
 }
 
 void at_the_same_time(const std::vector<std::function<void(void* stream)>>& launches) {
