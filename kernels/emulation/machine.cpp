@@ -24,7 +24,7 @@ namespace {
 constexpr unsigned kLanes = 32;
 constexpr unsigned kThreadsMax = 1024;
 constexpr std::uint64_t kPausesMax = 1'000'000;  // of one grid, in a row: nobody comes any more
-constexpr unsigned kNoise = 0xa5;                // what uninitialised memory holds
+constexpr unsigned kNoise = 0x7f;                // what uninitialised memory holds: huge as f32, f64 and integer
 
 struct Block;
 

@@ -24,7 +24,7 @@ namespace {
 using namespace kernels;
 
 constexpr int kRanks = 4;
-constexpr std::int64_t kHidden = 72;  // of f32 or bf16: whole words, and not a whole number per thread
+constexpr std::int64_t kHidden = 264;  // of f32 or bf16: whole words for more than one warp, and fewer than threads
 
 using Ints = std::vector<std::int32_t>;
 

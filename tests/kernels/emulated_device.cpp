@@ -18,7 +18,7 @@ namespace mrb::test {
 namespace {
 
 constexpr std::size_t kGuardBytes = 64;  // before and behind the memory
-constexpr unsigned char kGuard = 0x5a, kNoise = 0xa5;
+constexpr unsigned char kGuard = 0x5a, kNoise = 0x7f;
 constexpr std::uint64_t kSchedules = 3;
 constexpr std::int64_t kBlocksMax[kSchedules] = {4096, 3, 2};
 

@@ -11,7 +11,7 @@ using kernels::check_cuda;
 DeviceMemory::DeviceMemory(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   check_cuda(cudaMalloc(&data_, bytes), "cudaMalloc");
-  constexpr int kNoise = 0xa5;
+  constexpr int kNoise = 0x7f;
   check_cuda(cudaMemset(data_, kNoise, bytes), "cudaMemset");
 }
 
