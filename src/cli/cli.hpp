@@ -34,6 +34,7 @@ void add_micro_command(CLI::App& app, const std::vector<std::string>& arguments,
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_ab_command(CLI::App& app, int& exit_code);
 void add_report_command(CLI::App& app);
+void add_doctor_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
@@ -52,6 +53,9 @@ int launch_self(int ranks, const std::vector<std::string>& arguments);
 // has said it.
 std::string end_notice(int rank, int exit_code);
 int exit_code_in(const std::string& words);
+
+// The host whose daemon mpirun says that it has lost; empty if it says nothing of the kind.
+std::string lost_host_in(const std::string& words);
 
 // The command that launch_self() runs on this machine, and that for a machine with so many cores. Open MPI 4 and 5
 // both take these options.

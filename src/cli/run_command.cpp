@@ -10,6 +10,8 @@
 #include "cli/cli.hpp"
 #include "cli/rank_main.hpp"
 #include "cluster/agree.hpp"
+#include "doctor/read_facts.hpp"
+#include "report/diagnosis_report.hpp"
 #include "report/json.hpp"
 #include "report/results_folder.hpp"
 #include "report/table.hpp"
@@ -20,6 +22,9 @@ namespace mrb {
 namespace {
 
 enum class DryRun { no, yes };
+
+// Whether to run although doctor refuses.
+enum class Unfit { refused, allowed };
 
 PlanLimits limits_of(const std::vector<Machine>& machines) {
   return {.memory_bytes_per_rank = memory_bytes_per_rank(machines), .ranks_per_node = ranks_per_node(machines)};
@@ -59,11 +64,34 @@ class Run {
 
   const Plan& plan() const { return plan_; }
 
+  // The checks that take no time. What they warn of is a note of the results.
+  void examine(Facts mine, Unfit unfit) {
+    for (const Experiment& experiment : plan_.experiments) {
+      const TransportConfig& transport = experiment.config.transport;
+      if (mine.provider == "efa") break;
+      mine.transport = transport.name;
+      mine.provider = transport.name == "libfabric" ? transport.provider : "";
+    }
+    diagnosis_ = diagnose(gather_facts(bootstrap_, std::move(mine)));
+    const auto refusals = finding_lines(diagnosis_, Severity::refuse);
+    if (!refusals.empty() && unfit == Unfit::refused) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("doctor refuses to measure here:\n  {}", fmt::join(refusals, "\n  ")),
+                  "moe-rl-bench doctor says how to put it right; --unfit runs all the same, and marks the results");
+    }
+    for (const Severity severity : {Severity::refuse, Severity::warn}) {
+      for (const std::string& line : finding_lines(diagnosis_, severity))
+        plan_.notes.push_back("not comparable: " + line);
+    }
+    for (const std::string& line : finding_lines(diagnosis_, Severity::note)) plan_.notes.push_back(line);
+  }
+
   void open_results(const std::vector<std::string>& arguments) {
     run_on_all(bootstrap_, [&] {
       if (bootstrap_.rank() != 0) return;
       info_ = describe_run(machines_, arguments);
       info_.settings = settings_;
+      info_.diagnosis = diagnosis_;
       info_.id = ResultsFolder::new_id();
       const Config& config = plan_.experiments.front().config;
       describe_compute(info_, config.compute);
@@ -97,18 +125,22 @@ class Run {
   std::vector<Machine> machines_;  // by rank
   Settings settings_;
   Plan plan_;
+  Diagnosis diagnosis_;
   RunInfo info_;
   std::unique_ptr<ResultsFolder> folder_;  // rank 0
 };
 
 int run_as_rank(const std::string& bootstrap_name, const SettingsOptions& options,
-                const std::vector<std::string>& arguments, DryRun dry) {
+                const std::vector<std::string>& arguments, DryRun dry, Unfit unfit) {
+  const Facts facts = read_facts();  // before MPI starts: what this rank has is what its launcher gave it
   std::unique_ptr<Run> run;
   const RankMain main{.prepare =
                           [&](Bootstrap& bootstrap) {
                             run = std::make_unique<Run>(bootstrap, options);
                             run->make_plan();
-                            if (dry == DryRun::no) run->open_results(arguments);
+                            if (dry == DryRun::yes) return;
+                            run->examine(facts, unfit);
+                            run->open_results(arguments);
                           },
                       .execute =
                           [&](Bootstrap& bootstrap) {
@@ -127,15 +159,16 @@ std::string dry_run_text(const Settings& settings, int ranks, const std::vector<
   return text;
 }
 
-int run(const SettingsOptions& options, const std::vector<std::string>& arguments, DryRun dry) {
-  if (started_by_mpirun()) return run_as_rank("mpi", options, arguments, dry);
+int run(const SettingsOptions& options, const std::vector<std::string>& arguments, DryRun dry, Unfit unfit) {
+  if (started_by_mpirun()) return run_as_rank("mpi", options, arguments, dry, unfit);
   const Settings settings = load_settings(options.sources());  // faults are shown here, once, before any rank starts
   if (dry == DryRun::yes) {
     std::fputs(dry_run_text(settings, std::stoi(settings.at("ranks").values[0]), arguments).c_str(), stdout);
     return 0;
   }
-  return run_with_ranks(settings, arguments,
-                        [&](const std::string& bootstrap) { return run_as_rank(bootstrap, options, arguments, dry); });
+  return run_with_ranks(settings, arguments, [&](const std::string& bootstrap) {
+    return run_as_rank(bootstrap, options, arguments, dry, unfit);
+  });
 }
 
 }  // namespace
@@ -146,8 +179,14 @@ void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exi
   const auto options = std::make_shared<SettingsOptions>();
   const auto is_dry = std::make_shared<bool>(false);
   command->add_flag("--dry-run", *is_dry, "Print what would run, in which order, and what would be skipped and why");
+  const auto is_unfit = std::make_shared<bool>(false);
+  command->add_flag("--unfit", *is_unfit,
+                    "Run although doctor refuses this machine; the results are marked as not comparable");
   options->add_to(*command);
-  command->callback([=, &exit_code] { exit_code = run(*options, arguments, *is_dry ? DryRun::yes : DryRun::no); });
+  command->callback([=, &exit_code] {
+    exit_code =
+        run(*options, arguments, *is_dry ? DryRun::yes : DryRun::no, *is_unfit ? Unfit::allowed : Unfit::refused);
+  });
 }
 
 }  // namespace mrb

@@ -6,6 +6,7 @@
 #include "bench/comparison.hpp"
 #include "bench/plan.hpp"
 #include "report/config_json.hpp"
+#include "report/diagnosis_report.hpp"
 
 namespace mrb {
 
@@ -169,6 +170,7 @@ std::string result_json(const RunInfo& info, const RunRecord& record) {
       {"baseline", info.settings.baseline},
       {"environment", environment_json(info)},
       {"ranks", ranks},
+      {"doctor", diagnosis_json(info.diagnosis)},
       {"cells", cells}};
   constexpr int kIndent = 1;
   // The words of other people's libraries need not be UTF-8.

@@ -124,6 +124,24 @@ Json environment() {
                  {"env", map_of(kText)}});
 }
 
+Json doctor() {
+  const Json finding = object({{"id", kText},
+                               {"scope", one_of({"rank", "node", "job"})},
+                               {"severity", one_of({"note", "warn", "refuse"})},
+                               {"problem", kText},
+                               {"ranks", list_of(kCount)},
+                               {"hosts", list_of(kText)},
+                               {"reads", kText},
+                               {"why", kText},
+                               {"fix", kText}});
+  return object({{"verdict", kText},
+                 {"fit", kTruth},
+                 {"comparable", kTruth},
+                 {"checks", kCount},
+                 {"findings", list_of(finding)},
+                 {"not_looked", list_of(object({{"id", kText}, {"why", kText}}))}});
+}
+
 }  // namespace
 
 std::string result_json_schema() {
@@ -146,7 +164,8 @@ std::string result_json_schema() {
               {"baseline", map_of(kText)},
               {"environment", environment()},
               {"ranks", list_of(object({{"rank", kCount}, {"host", kText}, {"cpus", kText}, {"threads", kCount}}))},
-              {"cells", list_of(cell())}}));
+              {"cells", list_of(cell())}},
+             {{"doctor", doctor()}}));
   return document.dump(2) + "\n";
 }
 

@@ -117,6 +117,10 @@ RunComparison compare_runs(const StoredRun& before, const StoredRun& after, cons
   const bool one_session = !before.session.empty() && before.session == after.session;
   RunComparison comparison{.before_id = before.id, .after_id = after.id, .paired = one_session};
   std::vector<std::string> differences = machine_differences(before, after);
+  for (const StoredRun* run : {&before, &after}) {
+    for (const std::string& taint : run->taints)
+      differences.push_back(fmt::format("doctor found of {}: {}", run->id, taint));
+  }
   const auto pairs = pair_cells(before, after, one_session, differences);
   if (pairs.empty()) differences.push_back("no variant was measured in both");
   if (pairs.empty() || (!differences.empty() && !options.allow_mismatch)) {

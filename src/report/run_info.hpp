@@ -9,6 +9,7 @@
 #include "bench/experiment.hpp"
 #include "cluster/machine.hpp"
 #include "config/settings.hpp"
+#include "doctor/diagnosis.hpp"
 
 namespace mrb {
 
@@ -32,6 +33,7 @@ struct RunInfo {
   std::string compute_library;
   std::map<std::string, std::string> environment;
   Settings settings;
+  Diagnosis diagnosis;  // before anything ran
 };
 
 // UTC now, ISO 8601: "2026-12-01T10:15:00Z".

@@ -273,6 +273,14 @@ StoredRun parse_stored_run(const std::string& text, const std::string& file) {
   });
   reader.object("environment", [&](const Reader& environment) { read_environment(environment, run); });
   reader.list("ranks", [&](const Reader&) { ++run.ranks; });
+  if (reader.has("doctor")) {
+    reader.object("doctor", [&](const Reader& doctor) {
+      doctor.list("findings", [&](const Reader& finding) {
+        if (finding.text("severity") != "note")
+          run.taints.push_back(finding.text("id") + ": " + finding.text("problem"));
+      });
+    });
+  }
   run.fingerprint["ranks"] = std::to_string(run.ranks);
   std::set<std::string> ids;
   reader.list("cells", [&](const Reader& cell) {

@@ -66,6 +66,7 @@ struct StoredRun {
   int ranks = 0;
   std::map<std::string, std::string> fingerprint;  // of what must be equal for numbers to be comparable
   std::map<std::string, std::string> libraries;    // as loaded
+  std::vector<std::string> taints;  // why doctor calls its numbers not comparable
   std::vector<StoredCell> cells;
 };
 

@@ -41,4 +41,8 @@ TEST_CASE("a rank's notice that it ends all others tells their exit code", "[cli
   CHECK(exit_code_in("[1,0]<stderr>:" + end_notice(0, 70)) == 70);      // as mpirun tags it
   CHECK(exit_code_in("rank 3 ends all ranks with exit code 1") == -1);  // the line may go on
   CHECK(exit_code_in("error: nothing of it\n") == -1);
+  const std::string lost = "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[1,0],0] on node a\n";
+  CHECK(lost_host_in(lost + "  Remote daemon: [[1,0],2] on node w-1.bench.ns.svc\n") == "w-1.bench.ns.svc");
+  CHECK(lost_host_in(lost + "  Remote daemon: [[1,0],2] on node w-1.be").empty());  // the line may go on
+  CHECK(lost_host_in("error: nothing of it\n").empty());
 }

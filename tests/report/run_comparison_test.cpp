@@ -82,6 +82,12 @@ TEST_CASE("runs of other machines, other work or other variants are not comparab
   CHECK_THAT(refusal(stored("a", 1), other), contains("is 'done' before and 'failed' after"));
 }
 
+TEST_CASE("a run whose machine doctor warned of is not comparable, and that is said", "[report]") {
+  StoredRun tainted = stored("b", 1);
+  tainted.taints = {"gpu-clocks: GPU 3 is held down by heat"};
+  CHECK_THAT(refusal(stored("a", 1), tainted), contains("doctor found of b: gpu-clocks: GPU 3 is held down by heat"));
+}
+
 TEST_CASE("a mismatch that is allowed becomes a warning", "[report]") {
   StoredRun other = stored("b", 1);
   other.fingerprint["processor"] = "Another CPU";
