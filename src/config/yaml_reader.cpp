@@ -44,7 +44,7 @@ class GivenBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (std::exchange(has_begun_, true)) {
       refuse_yaml(at(mark), "the file goes on behind the end of its document",
-             "keep one document: look for a line `---`, or for what is left over behind a closing bracket");
+                  "keep one document: look for a line `---`, or for what is left over behind a closing bracket");
     }
   }
 
@@ -186,7 +186,7 @@ class GivenBuilder final : public YAML::EventHandler {
   void begin_collection(const YAML::Mark& mark, const std::string& tag) {
     if (open_.size() + depth_passed_over_ >= kDepthMax) {
       refuse_yaml(at(mark), "this is nested too deeply",
-             "a configuration has sections of values and lists of values, nothing deeper");
+                  "a configuration has sections of values and lists of values, nothing deeper");
     }
     check_tag(mark, tag);
   }
@@ -244,7 +244,7 @@ std::vector<Given> read_yaml(const std::string& path, Faults& faults) {
     parser.HandleNextDocument(builder);  // the builder refuses a second one
   } catch (const YAML::Exception& error) {
     refuse_yaml(builder.at(error.mark), "this is not YAML: " + error.msg,
-           "compare with the output of moe-rl-bench config init");
+                "compare with the output of moe-rl-bench config init");
   }
   return builder.take();
 }

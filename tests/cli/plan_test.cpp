@@ -68,12 +68,12 @@ TEST_CASE("what a plan cannot answer is one error with its values", "[cli]") {
   check_plan_refused("--instance p9.48xlarge", {"'p9.48xlarge'", "p5en.48xlarge"});
   check_plan_refused("--schedule sometimes", {"'sometimes'", "one_step_off"});
   check_plan_refused("--nodes 0 --mean-tokens -5 --imbalance 0.5 --dispatcher magic",
-                {"--nodes", "has 0", "--mean-tokens", "is -5", "--imbalance", "'magic'", "uccl-ep"});
+                     {"--nodes", "has 0", "--mean-tokens", "is -5", "--imbalance", "'magic'", "uccl-ep"});
   check_plan_refused("--mean-tokens inf --cv nan --staleness 2147483647", {"is inf", "is nan", "has 2147483647"});
   check_plan_refused("--nodes 1 --schedule async", {"0 points", "second node"});
   check_plan_refused("--model deepseek-v3 --instance p5.48xlarge --nodes 1", {"fits nowhere", "more memory"});
   check_plan_refused("--instance p6e-gb200.36xlarge --nodes 2 --goal price",
-                {"no instance of p6e-gb200.36xlarge", "usd_per_hour"});
+                     {"no instance of p6e-gb200.36xlarge", "usd_per_hour"});
   check_plan_refused("--nodes 2 --data /nowhere", {"/nowhere"});
   check_plan_refused("--validate /nowhere.csv", {"/nowhere.csv"});
 }
