@@ -20,16 +20,6 @@ struct CellPair {
   const StoredCell* after;
 };
 
-std::vector<std::string> machine_differences(const StoredRun& before, const StoredRun& after) {
-  std::vector<std::string> differences;
-  for (const auto& [key, value] : before.fingerprint) {
-    const auto other = after.fingerprint.find(key);
-    if (other == after.fingerprint.end() || other->second == value) continue;
-    differences.push_back(fmt::format("{}: '{}' before, '{}' after", key, value, other->second));
-  }
-  return differences;
-}
-
 std::string carriers(const StoredCell& cell) {
   if (cell.launches.empty()) return "";
   return fmt::format("{}, {} {}", cell.source, cell.launches.front().transport, cell.launches.front().provider);
@@ -112,6 +102,16 @@ double median_of(std::vector<double> values) {
 }
 
 }  // namespace
+
+std::vector<std::string> machine_differences(const StoredRun& before, const StoredRun& after) {
+  std::vector<std::string> differences;
+  for (const auto& [key, value] : before.fingerprint) {
+    const auto other = after.fingerprint.find(key);
+    if (other == after.fingerprint.end() || other->second == value) continue;
+    differences.push_back(fmt::format("{}: '{}' before, '{}' after", key, value, other->second));
+  }
+  return differences;
+}
 
 RunComparison compare_runs(const StoredRun& before, const StoredRun& after, const ComparisonOptions& options) {
   const bool one_session = !before.session.empty() && before.session == after.session;

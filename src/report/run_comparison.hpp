@@ -38,6 +38,9 @@ struct RunComparison {
 // unless those are allowed, and always when nothing is left to compare.
 RunComparison compare_runs(const StoredRun& before, const StoredRun& after, const ComparisonOptions&);
 
+// What of the machine is another: "processor: 'A' before, 'B' after".
+std::vector<std::string> machine_differences(const StoredRun& before, const StoredRun& after);
+
 // A table for the terminal; a table that pastes into a pull request; JUnit (FAIL is a failure, INCONCLUSIVE skipped
 // with its reason); GitHub's workflow commands, one annotation a metric that is not as before.
 std::string comparison_table(const RunComparison&);
