@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 const std::map<std::string, int> kLayer = {
     {"base", 0},  {"config", 1}, {"stats", 2}, {"cluster", 3}, {"transport", 4}, {"compute", 5}, {"dispatch", 6},
-    {"model", 7}, {"grpo", 8},   {"bench", 9}, {"doctor", 10}, {"planner", 11},  {"report", 12}, {"cli", 13}};
+    {"model", 7}, {"grpo", 8},   {"bench", 9}, {"doctor", 10}, {"planner", 11},  {"tune", 12}, {"report", 13}, {"cli", 14}};
 
 }  // namespace
 
