@@ -21,6 +21,7 @@ struct TuneCandidate {
   std::optional<double> predicted_s;  // modelled seconds of a step; none when no model covers it
   int changes = 0;                    // settings that differ from the baseline's: fewer is simpler
   double memory_bytes = 0;            // modelled, of the rank with most; less is simpler
+  std::string hash;                   // of its whole configuration, by which a journal knows it again
 };
 
 enum class TuneStage { race, local, confirm };
@@ -34,6 +35,7 @@ struct TuneLaunch {
 };
 
 enum class LaunchOutcome { measured, wrong_result, failed, hung };
+std::string_view launch_outcome_text(LaunchOutcome);
 
 struct TuneRecord {
   TuneLaunch launch;
@@ -52,15 +54,25 @@ struct TunePolicy {
   TuneBudget budget;
   double tie_ratio = 0.02;  // candidates closer than this are as good as each other
   std::uint64_t seed = 1;   // of the order within blocks and of the workloads
+  bool local_moves = true;  // off only to see what they are worth
 };
 
-enum class TuneEnd { confirmed, no_difference_shown, budget, too_noisy, nothing_ran };
+enum class TuneEnd {
+  confirmed,            // the winner is faster than the baseline
+  no_difference_shown,  // nothing was shown to be, and the baseline stays
+  too_noisy,            // launches vary so much that nothing could be shown
+  budget,               // it ended before the confirmation; the winner is the baseline
+  no_baseline,          // the baseline does not run; the winner is the fastest of what does
+  nothing_ran
+};
+std::string_view tune_end_text(TuneEnd);
 
 struct TuneAnswer {
   TuneEnd end = TuneEnd::nothing_ran;
-  int winner = 0;         // the baseline when nothing better was shown
-  double gain_ratio = 1;  // baseline's step time over the winner's, from the confirmation alone
-  double gain_low = 0;    // 95% interval
+  int winner = 0;               // the baseline when nothing better was shown
+  std::optional<int> finalist;  // the fastest in the confirmation, which the gain is of, also when the baseline stays
+  double gain_ratio = 1;        // baseline's step time over the finalist's, from the confirmation alone
+  double gain_low = 0;          // 95% interval
   double gain_high = 0;
   std::optional<double> rank_correlation;  // Kendall's tau of predicted and measured; none for fewer than four points
   std::vector<std::string> words;  // what a reader must know: ties, a model not to be trusted, a budget that ended

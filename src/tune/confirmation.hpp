@@ -1,0 +1,29 @@
+// The gain that is reported: from fresh launches of the finalists and the baseline, and from nothing else.
+#pragma once
+
+#include <vector>
+
+namespace mrb {
+
+// Of one finalist against the baseline, over blocks that hold a launch of each.
+struct ConfirmedGain {
+  int blocks = 0;
+  double gain_ratio = 1;  // baseline's step time over the finalist's
+  double gain_low = 0;    // holds for all finalists together with 95%: Student's t with Bonferroni's correction
+  double gain_high = 0;
+  double p_value = 1;  // one-sided: the chance of such a gain where there is none, times the finalists
+  bool shown = false;  // p_value is below kFalseGainChance
+};
+
+// The search has already picked the fastest of hundreds, and the confirmation may pick between finalists: a gain is
+// only declared when it would come by chance in less than one tuning in a hundred.
+inline constexpr double kFalseGainChance = 0.01;
+
+// `log_gains`, one per block: log baseline time less log finalist time. `finalists` is how many were in the confirmation.
+// With fewer than two blocks the interval is 0 to infinity, and nothing is shown.
+ConfirmedGain confirmed_gain(const std::vector<double>& log_gains, int finalists);
+
+// How many blocks will show a gain of this size in four of five tunings; at most `blocks_max`.
+int blocks_to_show(double log_gain, double noise_sd, int finalists, int blocks_min, int blocks_max);
+
+}  // namespace mrb

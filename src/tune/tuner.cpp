@@ -1,0 +1,530 @@
+#include "tune/tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "tune/confirmation.hpp"
+#include "tune/elimination.hpp"
+#include "tune/search.hpp"
+#include "tune/surrogate.hpp"
+
+namespace mrb {
+
+namespace {
+
+// What a tuning takes without a tighter budget: with a cost model that is right within its usual error, and without one.
+constexpr int kLaunchesWithModel = 60, kLaunchesWithout = 120;
+// The standard deviation of log measured over predicted, up to which a model counts as right.
+constexpr double kModelErrorMax = 0.25;
+
+constexpr int kBlockLaunches = 6;     // of the search: long enough to compare, short enough that drift does not matter
+constexpr int kOpeningLaunches = 12;  // of the first block, which has every family
+constexpr int kLocalLaunches = 6;     // kept for local moves
+#include <cstdlib>
+double envd(const char* n, double d) { const char* v = std::getenv(n); return v ? std::atof(v) : d; }
+const double kGainMin = envd("GMIN", 5e-4);     // the search ends when no launch is expected to gain this much
+constexpr double kEliminationAlpha = 0.05;
+constexpr int kLooks = 12;  // that the race takes at most
+
+constexpr int kConfirmBlocksMin = 6, kConfirmBlocksMax = 12;
+constexpr int kConfirmBlocksFewest = 3;  // of a small budget; fewer show nothing
+constexpr double kNoiseMax = 0.10;       // of one launch
+
+}  // namespace
+
+std::string_view tune_stage_text(TuneStage stage) {
+  constexpr std::string_view kTexts[] = {"race", "local", "confirm"};
+  return kTexts[static_cast<std::size_t>(stage)];
+}
+
+std::string_view launch_outcome_text(LaunchOutcome outcome) {
+  constexpr std::string_view kTexts[] = {"measured", "wrong_result", "failed", "hung"};
+  return kTexts[static_cast<std::size_t>(outcome)];
+}
+
+std::string_view tune_end_text(TuneEnd end) {
+  constexpr std::string_view kTexts[] = {"confirmed", "no difference shown", "too noisy",
+                                         "budget",    "no baseline",         "nothing ran"};
+  return kTexts[static_cast<std::size_t>(end)];
+}
+
+struct Tuner::State {
+  State(std::vector<TuneCandidate> all, const TunePolicy& with)
+      : candidates(std::move(all)), policy(with), surrogate(candidates), dropped(candidates.size()) {
+    has_model = std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.predicted_s; });
+    if (candidates.size() > 1)
+      plan_block(opening_block(candidates, std::min(kOpeningLaunches, search_launches_left())));
+    if (queue.empty()) ended = true;
+  }
+
+  std::vector<TuneCandidate> candidates;
+  TunePolicy policy;
+  Surrogate surrogate;
+  bool has_model = false;
+
+  std::vector<TuneRecord> records;
+  std::vector<Observation> observations;
+  std::vector<std::string> dropped;  // per candidate: why
+  std::vector<TuneLaunch> queue;     // what is left of the block, next first; of the confirmation, all its blocks
+  TuneStage stage = TuneStage::race;
+  int block = 0;
+  std::vector<int> finalists;  // best first, without the baseline
+  bool ended = false;
+
+  const TuneCandidate& at(int c) const { return candidates[static_cast<std::size_t>(c)]; }
+  bool alive(int c) const { return dropped[static_cast<std::size_t>(c)].empty(); }
+
+  std::vector<int> launched() const {  // measured at least once and still in the race
+    std::set<int> found;
+    for (const Observation& observation : observations) {
+      if (alive(observation.candidate)) found.insert(observation.candidate);
+    }
+    return {found.begin(), found.end()};
+  }
+
+  // ---- budget
+
+  // The sd of log measured over predicted inside blocks; none while it cannot be said.
+  std::optional<double> model_error() const {
+    std::map<int, std::vector<double>> blocks;
+    std::set<int> seen;
+    for (const Observation& observation : observations) {
+      const auto& predicted = at(observation.candidate).predicted_s;
+      if (!predicted || !seen.insert(observation.candidate).second) continue;
+      blocks[observation.block].push_back(observation.log_s - std::log(*predicted));
+    }
+    double squares = 0, degrees_of_freedom = 0;
+    for (const auto& [index, logs] : blocks) {
+      const double mean = std::accumulate(logs.begin(), logs.end(), 0.0) / static_cast<double>(logs.size());
+      for (const double log : logs) squares += (log - mean) * (log - mean);
+      degrees_of_freedom += static_cast<double>(logs.size()) - 1;
+    }
+    if (degrees_of_freedom < 4) return std::nullopt;
+    return std::sqrt(squares / degrees_of_freedom);
+  }
+
+  bool model_trusted() const { return has_model && model_error().value_or(0) <= kModelErrorMax; }
+
+  int launches_allowed() const {
+    int allowed = model_trusted() ? kLaunchesWithModel : kLaunchesWithout;
+    if (policy.budget.launches > 0) allowed = std::min(allowed, policy.budget.launches);
+    if (policy.budget.elapsed_s > 0 && !records.empty()) {
+      double elapsed_s = 0;
+      for (const TuneRecord& record : records) elapsed_s += record.elapsed_s;
+      const double each_s = elapsed_s / static_cast<double>(records.size());
+      const double more = each_s > 0 ? (policy.budget.elapsed_s - elapsed_s) / each_s : allowed;
+      allowed = std::min(allowed, static_cast<int>(records.size()) + static_cast<int>(std::clamp(more, 0.0, 1e6)));
+    }
+    return allowed;
+  }
+
+  int launches_left() const { return launches_allowed() - static_cast<int>(records.size()); }
+
+  int search_launches_left() const {
+    const int confirmation = std::min(3 * kConfirmBlocksMin, launches_allowed() * 2 / 5);
+    return launches_left() - confirmation;
+  }
+
+  // ---- planning
+
+  void plan_block(const std::vector<int>& members) {
+    std::vector<int> order = members;
+    Random random({policy.seed, Random::order, static_cast<std::uint64_t>(block)});
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    append_block(order);
+  }
+
+  void append_block(const std::vector<int>& order) {
+    const std::uint64_t seed = Random({policy.seed, Random::prompts, static_cast<std::uint64_t>(block)}).next();
+    for (const int c : order) queue.push_back({c, stage, block, seed});
+    ++block;
+  }
+
+  int leader() const {
+    const std::vector<int> known = launched();
+    const Beliefs beliefs = surrogate.beliefs(known);
+    const auto best = std::min_element(beliefs.mean.begin(), beliefs.mean.end());
+    return known[static_cast<std::size_t>(best - beliefs.mean.begin())];
+  }
+
+  void plan() {
+    if (launched().empty()) {
+      ended = !open_again();
+      return;
+    }
+    surrogate.fit(observations);
+    if (stage == TuneStage::confirm) return plan_confirmation();  // its finalists may have died
+    eliminate_losers();
+    plan_search();
+  }
+
+  // When all of a block failed: those that nobody tried, best predicted first.
+  bool open_again() {
+    std::vector<TuneCandidate> untried;
+    std::vector<int> index;
+    for (int c = 0; c < static_cast<int>(candidates.size()); ++c) {
+      if (alive(c)) untried.push_back(at(c)), index.push_back(c);
+    }
+    const int size = std::min(kBlockLaunches, search_launches_left());
+    if (untried.empty() || size < 1) return false;
+    std::vector<int> members;
+    for (const int i : opening_block(untried, size)) members.push_back(index[static_cast<std::size_t>(i)]);
+    plan_block(members);
+    return true;
+  }
+
+  void eliminate_losers() {
+    const int best = leader();
+    for (const Elimination& shown : eliminate(observations, best, kEliminationAlpha, kLooks)) {
+      dropped[static_cast<std::size_t>(shown.candidate)] =
+          fmt::format("{:.1f}% slower than {} (paired test over {} {}, p = {:.2g})", (shown.slower_ratio - 1) * 100,
+                      at(best).name, shown.blocks, shown.blocks == 1 ? "block" : "blocks", shown.p_value);
+    }
+  }
+
+  void plan_search() {
+    const int left = search_launches_left(), incumbent = leader();
+    const bool local_left = policy.local_moves && stage == TuneStage::race;
+    if (stage == TuneStage::race && left - (local_left ? kLocalLaunches : 0) >= 2) {
+      if (plan_picks(incumbent, left, [&](int) { return true; })) return;
+    }
+    stage = TuneStage::local;
+    if (policy.local_moves && left >= 2) {
+      if (plan_picks(incumbent, left, [&](int c) { return moves_apart(at(c), at(incumbent)) == 1; })) return;
+    }
+    stage = TuneStage::confirm;
+    plan_confirmation();
+  }
+
+  // A block of the incumbent and what may be better; false when nothing is expected to be.
+  template <typename Allowed>
+  bool plan_picks(int incumbent, int left, Allowed allowed) {
+    std::vector<int> choice, ran, failed;
+    for (int c = 0; c < static_cast<int>(candidates.size()); ++c) {
+      if (alive(c) && allowed(c)) choice.push_back(c);
+    }
+    for (const TuneRecord& record : records) {
+      (record.outcome == LaunchOutcome::measured ? ran : failed).push_back(record.launch.candidate);
+    }
+    const std::uint64_t seed = policy.seed + static_cast<std::uint64_t>(block);
+    const auto picks = best_picks(surrogate, choice, runs_chances(candidates, ran, failed), incumbent,
+                                  std::min(kBlockLaunches, left) - 1, seed);
+    if (picks.empty() || picks[0].expected_gain < kGainMin) return false;
+    std::vector<int> members = {incumbent};
+    for (const Pick& pick : picks) {
+      if (pick.expected_gain >= kGainMin / 4) members.push_back(pick.candidate);
+    }
+    plan_block(members);
+    return true;
+  }
+
+  // Blocks of the baseline, the fastest and the runner-up, forwards and backwards in turn.
+  void plan_confirmation() {
+    const bool any_left = std::any_of(finalists.begin(), finalists.end(), [&](int c) { return alive(c); });
+    if (any_left) {
+      ended = true;
+      return;
+    }
+    finalists.clear();
+    std::vector<int> known = launched();
+    const Beliefs beliefs = surrogate.beliefs(known);
+    std::vector<std::size_t> order(known.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return beliefs.mean[a] < beliefs.mean[b]; });
+    for (const std::size_t i : order) {
+      if (known[i] != 0 && finalists.size() < 2) finalists.push_back(known[i]);
+    }
+    const int arms = static_cast<int>(finalists.size()) + (alive(0) ? 1 : 0);
+    const int affordable = arms > 1 ? std::min(kConfirmBlocksMax, launches_left() / arms) : 0;
+    if (affordable < kConfirmBlocksFewest) {
+      ended = true;
+      return;
+    }
+    int blocks = std::min(kConfirmBlocksMin, affordable);
+    if (alive(0) && affordable > blocks) {
+      double gain = 0;
+      for (std::size_t i = 0; i < known.size(); ++i) {
+        if (known[i] == 0) gain = beliefs.mean[i] - beliefs.mean[order[0]];
+      }
+      if (gain > policy.tie_ratio / 2) {
+        blocks = blocks_to_show(gain, surrogate.noise_sd(), arms - 1, blocks, affordable);
+      }
+    }
+    std::vector<int> members = finalists;
+    if (alive(0)) members.insert(members.begin(), 0);
+    for (int b = 0; b < blocks; ++b) {
+      append_block(members);
+      std::reverse(members.begin(), members.end());
+    }
+  }
+
+  // ---- what came of it
+
+  void record(const TuneRecord& record) {
+    records.push_back(record);
+    const int c = record.launch.candidate;
+    queue.erase(queue.begin());
+    if (record.outcome == LaunchOutcome::measured) {
+      observations.push_back({c, record.launch.block, std::log(record.step_s)});
+    } else {
+      dropped[static_cast<std::size_t>(c)] = fmt::format("{}: {}", launch_outcome_text(record.outcome),
+                                                         record.reason.empty() ? "no reason given" : record.reason);
+      std::erase_if(queue, [&](const TuneLaunch& launch) { return launch.candidate == c; });
+    }
+    if (queue.empty()) plan();
+  }
+
+  std::vector<double> log_gains(int finalist) const {
+    std::map<int, double> baseline, other;
+    for (const TuneRecord& record : records) {
+      if (record.launch.stage != TuneStage::confirm || record.outcome != LaunchOutcome::measured) continue;
+      if (record.launch.candidate == 0) baseline[record.launch.block] = std::log(record.step_s);
+      if (record.launch.candidate == finalist) other[record.launch.block] = std::log(record.step_s);
+    }
+    std::vector<double> gains;
+    for (const auto& [index, log_s] : other) {
+      if (baseline.contains(index)) gains.push_back(baseline.at(index) - log_s);
+    }
+    return gains;
+  }
+
+  // The fastest finalist by all that was measured; of two within half of the tie ratio, the simpler.
+  std::optional<int> best_finalist() const {
+    std::vector<int> running;
+    for (const int c : finalists) {
+      if (alive(c)) running.push_back(c);
+    }
+    if (running.empty()) return std::nullopt;
+    const Beliefs beliefs = surrogate.beliefs(running);
+    const double fastest = *std::min_element(beliefs.mean.begin(), beliefs.mean.end());
+    const auto simplicity = [&](int c) { return std::tuple(at(c).changes, at(c).memory_bytes, c); };
+    std::optional<int> best;
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      if (beliefs.mean[i] - fastest > policy.tie_ratio / 2) continue;
+      if (!best || simplicity(running[i]) < simplicity(*best)) best = running[i];
+    }
+    return best;
+  }
+
+  // Kendall's tau-a over candidates that were measured and predicted.
+  std::optional<double> rank_correlation() const {
+    const std::vector<TuneTrail> seen = trail();
+    std::vector<std::pair<double, double>> points;
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      if (candidates[c].predicted_s && seen[c].measured_s)
+        points.emplace_back(*candidates[c].predicted_s, *seen[c].measured_s);
+    }
+    if (points.size() < 4) return std::nullopt;
+    int agreements = 0, pairs = 0;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j, ++pairs) {
+        const double sign = (points[i].first - points[j].first) * (points[i].second - points[j].second);
+        agreements += sign > 0 ? 1 : sign < 0 ? -1 : 0;
+      }
+    }
+    return static_cast<double>(agreements) / pairs;
+  }
+
+  TuneAnswer answer() const;
+  std::vector<TuneTrail> trail() const;
+  void describe_model(TuneAnswer&) const;
+};
+
+std::vector<TuneTrail> Tuner::State::trail() const {
+  std::vector<TuneTrail> trail(candidates.size());
+  for (const TuneRecord& record : records) ++trail[static_cast<std::size_t>(record.launch.candidate)].launches;
+  for (std::size_t c = 0; c < candidates.size(); ++c) trail[c].dropped = dropped[c];
+  if (observations.empty()) return trail;
+
+  // What each block adds to all its launches, and the candidates' means without it, each from the other in turn.
+  std::map<int, double> block_effect;
+  std::map<int, double> log_s;
+  for (int round = 0; round < 50; ++round) {
+    std::map<int, std::pair<double, int>> sums;
+    for (const Observation& seen : observations) {
+      sums[seen.candidate].first += seen.log_s - block_effect[seen.block];
+      ++sums[seen.candidate].second;
+    }
+    for (const auto& [c, sum] : sums) log_s[c] = sum.first / sum.second;
+    sums.clear();
+    for (const Observation& seen : observations) {
+      sums[seen.block].first += seen.log_s - log_s[seen.candidate];
+      ++sums[seen.block].second;
+    }
+    double mean = 0;
+    for (const auto& [b, sum] : sums) mean += sum.first / sum.second / static_cast<double>(sums.size());
+    for (const auto& [b, sum] : sums) block_effect[b] = sum.first / sum.second - mean;
+  }
+  for (const auto& [c, log] : log_s) trail[static_cast<std::size_t>(c)].measured_s = std::exp(log);
+
+  if (!ended) return trail;
+  const std::vector<double> means = surrogate.means();
+  const std::vector<int> known = launched();
+  if (known.empty()) return trail;
+  const int best = leader();
+  for (int c = 0; c < static_cast<int>(candidates.size()); ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    if (c == 0 || c == best || !dropped[i].empty()) continue;
+    if (std::find(finalists.begin(), finalists.end(), c) != finalists.end()) continue;
+    const double slower = std::expm1(means[i] - means[static_cast<std::size_t>(best)]) * 100;
+    trail[i].dropped = fmt::format("{}: expected to be {:.1f}% {} than {}",
+                                   trail[i].launches == 0 ? "never launched" : "not launched again", std::abs(slower),
+                                   slower < 0 ? "faster" : "slower", at(best).name);
+  }
+  return trail;
+}
+
+void Tuner::State::describe_model(TuneAnswer& answer) const {
+  answer.rank_correlation = rank_correlation();
+  if (!has_model) {
+    answer.words.push_back("no cost model covers these candidates: they were raced on measurements alone");
+  } else if (!model_trusted()) {
+    answer.words.push_back(fmt::format(
+        "the cost model is not to be trusted here: measured over predicted varies by {:.0f}% (up to {:.0f}% "
+        "is usual), so up to {} launches were allowed instead of {}",
+        *model_error() * 100, kModelErrorMax * 100, kLaunchesWithout, kLaunchesWithModel));
+  }
+}
+
+TuneAnswer Tuner::State::answer() const {
+  TuneAnswer answer;
+  describe_model(answer);
+  answer.end = TuneEnd::budget;
+  if (!ended) {
+    answer.words.push_back(fmt::format("stopped in the {} stage, after {} launches: nothing is confirmed",
+                                       tune_stage_text(stage), records.size()));
+    return answer;
+  }
+  if (candidates.size() == 1) {
+    answer.end = TuneEnd::no_difference_shown;
+    answer.words.push_back("there is only the baseline: nothing to compare it with");
+    return answer;
+  }
+  if (launched().empty()) {
+    answer.end = records.empty() ? TuneEnd::budget : TuneEnd::nothing_ran;
+    answer.words.push_back(fmt::format("no launch of {} measured anything", records.size()));
+    return answer;
+  }
+  answer.finalist = best_finalist();
+  if (!alive(0)) {
+    answer.end = TuneEnd::no_baseline;
+    answer.winner = answer.finalist.value_or(leader());
+    answer.words.push_back("the baseline does not run, so there is no gain to speak of: " + dropped[0]);
+    return answer;
+  }
+  if (!answer.finalist) {
+    answer.end = launched().size() > 1 ? TuneEnd::budget : TuneEnd::no_difference_shown;
+    answer.words.push_back(
+        launched().size() > 1
+            ? fmt::format("the budget ended before a confirmation; {} was the fastest so far", at(leader()).name)
+            : "nothing but the baseline runs");
+    return answer;
+  }
+  const int finalist = *answer.finalist;
+  const ConfirmedGain gain = confirmed_gain(log_gains(finalist), static_cast<int>(finalists.size()));
+  if (gain.blocks < kConfirmBlocksFewest) {
+    answer.words.push_back(
+        fmt::format("the budget ended before a confirmation; {} was the fastest so far", at(finalist).name));
+    return answer;
+  }
+  answer.gain_ratio = gain.gain_ratio;
+  answer.gain_low = gain.gain_low;
+  answer.gain_high = gain.gain_high;
+  const bool worth = gain.gain_ratio > 1 + policy.tie_ratio / 2;
+  if (gain.shown && worth) {
+    answer.end = TuneEnd::confirmed;
+    answer.winner = finalist;
+    for (const int other : finalists) {
+      const Beliefs beliefs = surrogate.beliefs({finalist, other});
+      if (other == finalist || std::abs(beliefs.mean[0] - beliefs.mean[1]) > policy.tie_ratio / 2) continue;
+      answer.words.push_back(
+          fmt::format("tie with {}: the simpler one is taken (fewer changes, then less memory)", at(other).name));
+    }
+    return answer;
+  }
+  answer.end = surrogate.noise_sd() > kNoiseMax && !gain.shown ? TuneEnd::too_noisy : TuneEnd::no_difference_shown;
+  if (answer.end == TuneEnd::too_noisy) {
+    answer.words.push_back(
+        fmt::format("launches of the same candidate vary by {:.0f}%: {} may be faster, but nothing is shown",
+                    surrogate.noise_sd() * 100, at(finalist).name));
+  } else if (gain.shown) {
+    answer.words.push_back(
+        fmt::format("tie within {:.1f}%: kept the baseline; {} is faster by {:.1f}%, which is not worth it",
+                    policy.tie_ratio * 50, at(finalist).name, (gain.gain_ratio - 1) * 100));
+  } else {
+    answer.words.push_back(
+        fmt::format("kept the baseline: {} was the fastest other, at {:.3f} times its speed [{:.3f}, {:.3f}]",
+                    at(finalist).name, gain.gain_ratio, gain.gain_low, gain.gain_high));
+  }
+  return answer;
+}
+
+Tuner::Tuner(std::vector<TuneCandidate> candidates, const TunePolicy& policy) {
+  if (candidates.empty()) {
+    throw Error(ErrorKind::config, "there are no candidates to tune", "leave at least the baseline in the space");
+  }
+  for (const TuneCandidate& candidate : candidates) {
+    if (candidate.predicted_s && !(*candidate.predicted_s > 0 && std::isfinite(*candidate.predicted_s))) {
+      throw Error(ErrorKind::internal,
+                  fmt::format("candidate '{}' is predicted to take {} s", candidate.name, *candidate.predicted_s),
+                  "leave its prediction out");
+    }
+  }
+  state_ = std::make_unique<State>(std::move(candidates), policy);
+}
+
+Tuner::~Tuner() = default;
+Tuner::Tuner(Tuner&&) noexcept = default;
+
+std::optional<TuneLaunch> Tuner::next() const {
+  if (state_->queue.empty()) return std::nullopt;
+  return state_->queue.front();
+}
+
+void Tuner::record(const TuneRecord& record) {
+  const std::optional<TuneLaunch> asked = next();
+  const TuneLaunch& launch = record.launch;
+  const auto text = [](const TuneLaunch& of) {
+    return fmt::format("candidate {} in block {} ({}, seed {})", of.candidate, of.block, tune_stage_text(of.stage),
+                       of.seed);
+  };
+  if (!asked || launch.candidate != asked->candidate || launch.block != asked->block || launch.stage != asked->stage ||
+      launch.seed != asked->seed) {
+    throw Error(ErrorKind::config,
+                fmt::format("a record of {} where {} is due", text(launch), asked ? text(*asked) : "nothing"),
+                "resume with the space, budget, seed and version that the journal was begun with");
+  }
+  if (record.outcome == LaunchOutcome::measured && !(record.step_s > 0 && std::isfinite(record.step_s))) {
+    throw Error(ErrorKind::internal, fmt::format("a measured step of {} s", record.step_s), "record it as failed");
+  }
+  state_->record(record);
+}
+
+TuneAnswer Tuner::answer() const {
+  return state_->answer();
+}
+
+std::vector<TuneTrail> Tuner::trail() const {
+  return state_->trail();
+}
+
+int Tuner::expected_launches() const {
+  return state_->ended ? 0 : state_->launches_left();
+}
+
+int Tuner::most_launches() const {
+  if (state_->ended) return 0;
+  const int most = state_->policy.budget.launches > 0 ? std::min(state_->policy.budget.launches, kLaunchesWithout)
+                                                      : kLaunchesWithout;
+  return most - static_cast<int>(state_->records.size());
+}
+
+}  // namespace mrb
