@@ -39,6 +39,7 @@ void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_manifest_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
+void add_tune_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_version_command(CLI::App& app);
 
 // This process's rank as mpirun said it in the environment; 0 without mpirun.
