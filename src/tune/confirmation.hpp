@@ -19,9 +19,11 @@ struct ConfirmedGain {
 // only declared when it would come by chance in less than one tuning in a hundred.
 inline constexpr double kFalseGainChance = 0.01;
 
-// `log_gains`, one per block: log baseline time less log finalist time. `finalists` is how many were in the confirmation.
-// With fewer than two blocks the interval is 0 to infinity, and nothing is shown.
-ConfirmedGain confirmed_gain(const std::vector<double>& log_gains, int finalists);
+// One row of log step times per block: the baseline's, then each finalist's. Blocks and candidates add up, so the spread
+// is that of what both leave of all launches of the confirmation, with (blocks - 1) x finalists degrees of freedom: the
+// two-way layout, with a launch of each in every block. With fewer than two blocks the interval is 0 to infinity, and
+// nothing is shown.
+std::vector<ConfirmedGain> confirmed_gains(const std::vector<std::vector<double>>& blocks);
 
 // How many blocks will show a gain of this size in four of five tunings; at most `blocks_max`.
 int blocks_to_show(double log_gain, double noise_sd, int finalists, int blocks_min, int blocks_max);

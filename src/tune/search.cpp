@@ -1,7 +1,9 @@
 #include "tune/search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <numeric>
 #include <set>
@@ -14,6 +16,8 @@ namespace mrb {
 namespace {
 
 // Beliefs about thousands are not worth their time: those with the best means, and some others at random.
+// Beliefs rest on sizes of terms that are themselves only estimated, and are less sure than they say.
+constexpr double kDoubt = 1.5;
 constexpr std::size_t kShortlistBest = 240, kShortlistOther = 80;
 
 // Of max(0, -difference), for a difference that is normal.
@@ -62,17 +66,27 @@ std::vector<double> runs_chances(const std::vector<TuneCandidate>& candidates, c
                                  const std::vector<int>& failed) {
   std::vector<double> chances(candidates.size(), 1);
   if (failed.empty()) return chances;
-  // Votes of those that were launched, halved with every axis in which they differ, and half a vote for "runs".
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    const auto votes = [&](const std::vector<int>& launched) {
-      double sum = 0;
-      for (const int other : launched) {
-        sum += std::ldexp(1.0, -moves_apart(candidates[c], candidates[static_cast<std::size_t>(other)]));
+  struct Fared {
+    int ran = 0, failed = 0;
+  };
+  std::map<std::array<int, 4>, Fared> corners;  // two axes (or one, twice) and their levels
+  const auto each_corner = [&](int c, const auto& visit) {
+    const std::vector<int>& levels = candidates[static_cast<std::size_t>(c)].levels;
+    for (std::size_t a = 0; a < levels.size(); ++a) {
+      for (std::size_t b = 0; b <= a; ++b) {
+        visit(std::array{static_cast<int>(a), static_cast<int>(b), levels[a], levels[b]});
       }
-      return sum;
-    };
-    const double runs = votes(ran) + 0.5;
-    chances[c] = runs / (runs + votes(failed));
+    }
+  };
+  for (const int c : ran) each_corner(c, [&](const auto& corner) { ++corners[corner].ran; });
+  for (const int c : failed) each_corner(c, [&](const auto& corner) { ++corners[corner].failed; });
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    each_corner(static_cast<int>(c), [&](const auto& corner) {
+      const auto fared = corners.find(corner);
+      if (fared == corners.end()) return;
+      const double runs = fared->second.ran + 0.5;
+      chances[c] = std::min(chances[c], runs / (runs + fared->second.failed));
+    });
   }
   return chances;
 }
@@ -107,8 +121,8 @@ std::vector<Pick> best_picks(const Surrogate& surrogate, const std::vector<int>&
     std::size_t position = 0;
     for (std::size_t i = 0; i < last; ++i) {
       if (taken[i]) continue;
-      const double variance = beliefs.variance[i] + beliefs.variance[last] -
-                              2 * beliefs.covariance(static_cast<int>(i), static_cast<int>(last));
+      const double variance = kDoubt * (beliefs.variance[i] + beliefs.variance[last] -
+                                        2 * beliefs.covariance(static_cast<int>(i), static_cast<int>(last)));
       const double gain = expected_improvement(beliefs.mean[i] - beliefs.mean[last], variance) *
                           runs_chance[static_cast<std::size_t>(shortlist[i])];
       // What differs by rounding alone is equal, so that a replay on another machine picks the same.

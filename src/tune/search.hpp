@@ -23,7 +23,9 @@ struct Pick {
 std::vector<Pick> best_picks(const Surrogate&, const std::vector<int>& candidates,
                              const std::vector<double>& runs_chance, int incumbent, int count, std::uint64_t seed);
 
-// For each candidate the chance that it runs, from how those with similar levels fared; 1 while none has failed.
+// For each candidate the chance that it runs: what fails are mostly two settings together, or one. So it is the least,
+// over its levels and pairs of levels, of the share that ran of those launched with them, with half a launch more that
+// ran; 1 while none has failed.
 std::vector<double> runs_chances(const std::vector<TuneCandidate>&, const std::vector<int>& ran,
                                  const std::vector<int>& failed);
 

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "tune/smoothing.hpp"
 
 namespace mrb {
 
 namespace {
 
+constexpr double kRoughSlope = 0.5;     // how much of what no axis explains is expected to be real
 constexpr double kLevelVariance = 1;    // of the unknown mean: as good as flat
 constexpr double kSlopeVariance = 0.5;  // around 1: a model that is right, one that says nothing, one upside down
 
 // Where the search for the sizes begins, and how far from it the observations must pull: typical numbers of whole
 // steps, each known within a factor of about three.
-constexpr double kStructure = 0.2, kOwn = 0.06, kNoise = 0.012, kBlock = 0.03, kPriorSd = 1.0;
+constexpr double kStructure = 0.2, kOwn = 0.1, kNoise = 0.012, kBlock = 0.03, kPriorSd = 1.0;
 constexpr double kAxis = -0.8, kAxisPriorSd = 1.5;  // log-odds
 
 double square(double x) {
@@ -77,15 +81,11 @@ Surrogate::Surrogate(const std::vector<TuneCandidate>& candidates) {
           high == low ? 0 : static_cast<float>(level(candidates[c], axis) - low) / static_cast<float>(high - low);
     }
   }
-  double sum = 0;
-  int count = 0;
-  for (const TuneCandidate& candidate : candidates) {
-    if (!candidate.predicted_s) continue;
-    sum += std::log(*candidate.predicted_s);
-    ++count;
-  }
-  for (const TuneCandidate& candidate : candidates) {
-    predicted_.push_back(candidate.predicted_s ? std::log(*candidate.predicted_s) - sum / count : 0);
+  smooth_ = smooth_log_predictions(candidates);
+  const double mean = std::accumulate(smooth_.begin(), smooth_.end(), 0.0) / static_cast<double>(smooth_.size());
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    rough_.push_back(candidates[c].predicted_s ? std::log(*candidates[c].predicted_s) - smooth_[c] : 0);
+    smooth_[c] -= mean;
   }
   sizes_ = {std::log(kStructure), std::log(kOwn), std::log(kNoise), std::log(kBlock), std::vector<double>(axes, kAxis)};
   take(sizes_);
@@ -117,9 +117,13 @@ double Surrogate::likeness(int a, int b) const {
   return product;
 }
 
+double Surrogate::prior_mean(int c) const {
+  return smooth_[static_cast<std::size_t>(c)] + rough_[static_cast<std::size_t>(c)] * kRoughSlope;
+}
+
 double Surrogate::prior_covariance(int a, int b) const {
-  return kLevelVariance +
-         kSlopeVariance * predicted_[static_cast<std::size_t>(a)] * predicted_[static_cast<std::size_t>(b)] +
+  const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
+  return kLevelVariance + kSlopeVariance * (smooth_[i] * smooth_[j] + rough_[i] * rough_[j]) +
          structure_variance_ * likeness(a, b) + (a == b ? own_variance_ : 0);
 }
 
@@ -129,14 +133,14 @@ bool Surrogate::factorize() {
   upper_.assign(n * n, 0);
   const float* distance = distance_.data();
   for (std::size_t i = 0; i < n; ++i) {
-    const double slope = kSlopeVariance * predicted_[static_cast<std::size_t>(observations_[i].candidate)];
+    const auto a = static_cast<std::size_t>(observations_[i].candidate);
     for (std::size_t j = 0; j <= i; ++j) {
       float product = 1;
       for (std::size_t axis = 0; axis < axes; ++axis) product *= 1 - axis_weight_[axis] * distance[axis];
       distance += axes;
-      upper_[j * n + i] = kLevelVariance + slope * predicted_[static_cast<std::size_t>(observations_[j].candidate)] +
-                          structure_variance_ * static_cast<double>(product) +
-                          (observations_[i].candidate == observations_[j].candidate ? own_variance_ : 0) +
+      const auto b = static_cast<std::size_t>(observations_[j].candidate);
+      upper_[j * n + i] = kLevelVariance + kSlopeVariance * (smooth_[a] * smooth_[b] + rough_[a] * rough_[b]) +
+                          structure_variance_ * static_cast<double>(product) + (a == b ? own_variance_ : 0) +
                           (observations_[i].block == observations_[j].block ? block_variance_ : 0) +
                           (i == j ? noise_variance_ : 0);
     }
@@ -168,7 +172,7 @@ void Surrogate::fit(std::span<const Observation> observations) {
   residual_.clear();
   double sum = 0;
   for (const Observation& observation : observations_) {
-    residual_.push_back(observation.log_s - predicted_[static_cast<std::size_t>(observation.candidate)]);
+    residual_.push_back(observation.log_s - prior_mean(observation.candidate));
     sum += residual_.back();
   }
   level_ = sum / static_cast<double>(n);
@@ -213,9 +217,9 @@ void Surrogate::fit(std::span<const Observation> observations) {
 }
 
 std::vector<double> Surrogate::means() const {
-  std::vector<double> means(predicted_.size());
+  std::vector<double> means(smooth_.size());
   for (std::size_t c = 0; c < means.size(); ++c) {
-    double sum = level_ + predicted_[c];
+    double sum = level_ + prior_mean(static_cast<int>(c));
     for (std::size_t i = 0; i < weight_.size(); ++i) {
       sum += weight_[i] * prior_covariance(static_cast<int>(c), observations_[i].candidate);
     }
@@ -231,7 +235,7 @@ Beliefs Surrogate::beliefs(std::vector<int> candidates) const {
   beliefs.noise_variance = noise_variance_;
   beliefs.explained_.resize(n * count);
   for (std::size_t c = 0; c < count; ++c) {
-    double mean = level_ + predicted_[static_cast<std::size_t>(candidates[c])];
+    double mean = level_ + prior_mean(candidates[c]);
     for (std::size_t i = 0; i < n; ++i) {
       const double covariance = prior_covariance(candidates[c], observations_[i].candidate);
       beliefs.explained_[i * count + c] = covariance;

@@ -63,6 +63,7 @@ class Surrogate {
     std::vector<double> axis;
   };
 
+  double prior_mean(int candidate) const;
   double prior_covariance(int a, int b) const;
   void take(const Sizes&);
   bool factorize();  // of the observations' covariance, into upper_
@@ -70,8 +71,9 @@ class Surrogate {
   double level_distance(std::size_t axis, int a, int b) const;
 
   int axis_count_ = 0;
-  std::vector<float> place_;       // [candidate][axis]: where on its axis, from 0 to 1
-  std::vector<double> predicted_;  // [candidate]: log, less the mean of all; 0 when unknown
+  std::vector<float> place_;    // [candidate][axis]: where on its axis, from 0 to 1
+  std::vector<double> smooth_;  // [candidate]: of log predictions, what axes explain, less the mean of all
+  std::vector<double> rough_;   // [candidate]: what they do not; 0 without a prediction
   Sizes sizes_;
   double structure_variance_ = 0, own_variance_ = 0, noise_variance_ = 0, block_variance_ = 0;
   std::vector<float> axis_weight_;

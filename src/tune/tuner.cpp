@@ -23,14 +23,12 @@ namespace {
 // What a tuning takes without a tighter budget: with a cost model that is right within its usual error, and without one.
 constexpr int kLaunchesWithModel = 60, kLaunchesWithout = 120;
 // The standard deviation of log measured over predicted, up to which a model counts as right.
-constexpr double kModelErrorMax = 0.25;
+constexpr double kModelErrorMax = 0.28;
 
-constexpr int kBlockLaunches = 6;     // of the search: long enough to compare, short enough that drift does not matter
+constexpr int kBlockLaunches = 8;     // of the search: long enough to compare, short enough that drift does not matter
 constexpr int kOpeningLaunches = 12;  // of the first block, which has every family
 constexpr int kLocalLaunches = 6;     // kept for local moves
-#include <cstdlib>
-double envd(const char* n, double d) { const char* v = std::getenv(n); return v ? std::atof(v) : d; }
-const double kGainMin = envd("GMIN", 5e-4);     // the search ends when no launch is expected to gain this much
+constexpr double kGainMin = 1e-5;     // the search ends when no launch is expected to gain this much
 constexpr double kEliminationAlpha = 0.05;
 constexpr int kLooks = 12;  // that the race takes at most
 
@@ -69,6 +67,7 @@ struct Tuner::State {
   TunePolicy policy;
   Surrogate surrogate;
   bool has_model = false;
+  std::optional<double> model_error_found;  // above what counts as right; stays, for the budget follows from it
 
   std::vector<TuneRecord> records;
   std::vector<Observation> observations;
@@ -92,7 +91,7 @@ struct Tuner::State {
 
   // ---- budget
 
-  // The sd of log measured over predicted inside blocks; none while it cannot be said.
+  // The sd of log measured over predicted inside blocks; none while too few were launched to tell.
   std::optional<double> model_error() const {
     std::map<int, std::vector<double>> blocks;
     std::set<int> seen;
@@ -107,20 +106,23 @@ struct Tuner::State {
       for (const double log : logs) squares += (log - mean) * (log - mean);
       degrees_of_freedom += static_cast<double>(logs.size()) - 1;
     }
-    if (degrees_of_freedom < 4) return std::nullopt;
+    if (degrees_of_freedom < 8) return std::nullopt;
     return std::sqrt(squares / degrees_of_freedom);
   }
 
-  bool model_trusted() const { return has_model && model_error().value_or(0) <= kModelErrorMax; }
+  bool model_trusted() const { return has_model && !model_error_found; }
+
+  double elapsed_s() const {
+    return std::accumulate(records.begin(), records.end(), 0.0,
+                           [](double sum, const TuneRecord& record) { return sum + record.elapsed_s; });
+  }
 
   int launches_allowed() const {
     int allowed = model_trusted() ? kLaunchesWithModel : kLaunchesWithout;
     if (policy.budget.launches > 0) allowed = std::min(allowed, policy.budget.launches);
     if (policy.budget.elapsed_s > 0 && !records.empty()) {
-      double elapsed_s = 0;
-      for (const TuneRecord& record : records) elapsed_s += record.elapsed_s;
-      const double each_s = elapsed_s / static_cast<double>(records.size());
-      const double more = each_s > 0 ? (policy.budget.elapsed_s - elapsed_s) / each_s : allowed;
+      const double each_s = elapsed_s() / static_cast<double>(records.size());
+      const double more = each_s > 0 ? (policy.budget.elapsed_s - elapsed_s()) / each_s : allowed;
       allowed = std::min(allowed, static_cast<int>(records.size()) + static_cast<int>(std::clamp(more, 0.0, 1e6)));
     }
     return allowed;
@@ -128,9 +130,35 @@ struct Tuner::State {
 
   int launches_left() const { return launches_allowed() - static_cast<int>(records.size()); }
 
+  // What is left when the confirmation has got what it is likely to need.
   int search_launches_left() const {
-    const int confirmation = std::min(3 * kConfirmBlocksMin, launches_allowed() * 2 / 5);
-    return launches_left() - confirmation;
+    const int most = launches_allowed() * 2 / 5;
+    if (launched().empty() || !alive(0)) return launches_left() - std::min(3 * kConfirmBlocksMin, most);
+    const Confirmation plan = plan_for(least_gain(leader()), most);
+    return launches_left() - plan.blocks * (plan.finalists + 1);
+  }
+
+  // The log of the gain over the baseline, less one standard deviation of what is believed about it.
+  double least_gain(int c) const {
+    if (c == 0) return 0;
+    const Beliefs beliefs = surrogate.beliefs({0, c});
+    const double variance = beliefs.variance[0] + beliefs.variance[1] - 2 * beliefs.covariance(0, 1);
+    return beliefs.mean[0] - beliefs.mean[1] - std::sqrt(std::max(variance, 0.0));
+  }
+
+  struct Confirmation {
+    int finalists = 0, blocks = 0;
+  };
+
+  // The fastest is confirmed against the baseline and the runner-up. Where the baseline itself is the close rival, all
+  // launches go into that comparison.
+  Confirmation plan_for(double log_gain, int launches) const {
+    const double noise_sd = surrogate.noise_sd();
+    const int most = std::min(kConfirmBlocksMax, launches / 2);
+    const bool clear = blocks_to_show(log_gain, noise_sd, 2, kConfirmBlocksMin, kConfirmBlocksMax) == kConfirmBlocksMin;
+    if (clear && launches >= 3 * kConfirmBlocksMin) return {2, kConfirmBlocksMin};
+    if (clear) return {1, std::min(kConfirmBlocksMin, most)};
+    return {1, blocks_to_show(log_gain, noise_sd, 1, std::min(kConfirmBlocksMin, most), most)};
   }
 
   // ---- planning
@@ -161,6 +189,7 @@ struct Tuner::State {
       return;
     }
     surrogate.fit(observations);
+    if (has_model && model_trusted() && model_error().value_or(0) > kModelErrorMax) model_error_found = model_error();
     if (stage == TuneStage::confirm) return plan_confirmation();  // its finalists may have died
     eliminate_losers();
     plan_search();
@@ -235,32 +264,25 @@ struct Tuner::State {
     }
     finalists.clear();
     std::vector<int> known = launched();
+    std::erase(known, 0);
     const Beliefs beliefs = surrogate.beliefs(known);
     std::vector<std::size_t> order(known.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return beliefs.mean[a] < beliefs.mean[b]; });
-    for (const std::size_t i : order) {
-      if (known[i] != 0 && finalists.size() < 2) finalists.push_back(known[i]);
+    for (const std::size_t i : order) finalists.push_back(known[i]);
+
+    Confirmation plan{2, std::min(kConfirmBlocksMin, launches_left() / 2)};  // of the fastest two, without a baseline
+    if (alive(0) && !finalists.empty()) {
+      plan = plan_for(least_gain(finalists[0]), launches_left());
     }
-    const int arms = static_cast<int>(finalists.size()) + (alive(0) ? 1 : 0);
-    const int affordable = arms > 1 ? std::min(kConfirmBlocksMax, launches_left() / arms) : 0;
-    if (affordable < kConfirmBlocksFewest) {
+    finalists.resize(std::min(finalists.size(), static_cast<std::size_t>(plan.finalists)));
+    if (plan.blocks < kConfirmBlocksFewest || finalists.size() + (alive(0) ? 1 : 0) < 2) {
       ended = true;
       return;
     }
-    int blocks = std::min(kConfirmBlocksMin, affordable);
-    if (alive(0) && affordable > blocks) {
-      double gain = 0;
-      for (std::size_t i = 0; i < known.size(); ++i) {
-        if (known[i] == 0) gain = beliefs.mean[i] - beliefs.mean[order[0]];
-      }
-      if (gain > policy.tie_ratio / 2) {
-        blocks = blocks_to_show(gain, surrogate.noise_sd(), arms - 1, blocks, affordable);
-      }
-    }
     std::vector<int> members = finalists;
     if (alive(0)) members.insert(members.begin(), 0);
-    for (int b = 0; b < blocks; ++b) {
+    for (int b = 0; b < plan.blocks; ++b) {
       append_block(members);
       std::reverse(members.begin(), members.end());
     }
@@ -279,24 +301,29 @@ struct Tuner::State {
                                                          record.reason.empty() ? "no reason given" : record.reason);
       std::erase_if(queue, [&](const TuneLaunch& launch) { return launch.candidate == c; });
     }
+    if (policy.budget.elapsed_s > 0 && elapsed_s() >= policy.budget.elapsed_s) queue.clear();
     if (queue.empty()) plan();
   }
 
-  std::vector<double> log_gains(int finalist) const {
-    std::map<int, double> baseline, other;
+  // Log step times of the confirmation's whole blocks: the baseline's, then those of the finalists that still run.
+  std::vector<std::vector<double>> confirmation_blocks(const std::vector<int>& arms) const {
+    std::map<int, std::map<int, double>> blocks;
     for (const TuneRecord& record : records) {
       if (record.launch.stage != TuneStage::confirm || record.outcome != LaunchOutcome::measured) continue;
-      if (record.launch.candidate == 0) baseline[record.launch.block] = std::log(record.step_s);
-      if (record.launch.candidate == finalist) other[record.launch.block] = std::log(record.step_s);
+      blocks[record.launch.block][record.launch.candidate] = std::log(record.step_s);
     }
-    std::vector<double> gains;
-    for (const auto& [index, log_s] : other) {
-      if (baseline.contains(index)) gains.push_back(baseline.at(index) - log_s);
+    std::vector<std::vector<double>> whole;
+    for (auto& [index, log_s] : blocks) {
+      std::vector<double> row;
+      for (const int arm : arms) {
+        if (log_s.contains(arm)) row.push_back(log_s[arm]);
+      }
+      if (row.size() == arms.size()) whole.push_back(row);
     }
-    return gains;
+    return whole;
   }
 
-  // The fastest finalist by all that was measured; of two within half of the tie ratio, the simpler.
+  // The fastest finalist by all that was measured; of those within a quarter of the tie ratio, the simplest.
   std::optional<int> best_finalist() const {
     std::vector<int> running;
     for (const int c : finalists) {
@@ -308,7 +335,7 @@ struct Tuner::State {
     const auto simplicity = [&](int c) { return std::tuple(at(c).changes, at(c).memory_bytes, c); };
     std::optional<int> best;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      if (beliefs.mean[i] - fastest > policy.tie_ratio / 2) continue;
+      if (beliefs.mean[i] - fastest > policy.tie_ratio / 4) continue;
       if (!best || simplicity(running[i]) < simplicity(*best)) best = running[i];
     }
     return best;
@@ -390,7 +417,7 @@ void Tuner::State::describe_model(TuneAnswer& answer) const {
     answer.words.push_back(fmt::format(
         "the cost model is not to be trusted here: measured over predicted varies by {:.0f}% (up to {:.0f}% "
         "is usual), so up to {} launches were allowed instead of {}",
-        *model_error() * 100, kModelErrorMax * 100, kLaunchesWithout, kLaunchesWithModel));
+        *model_error_found * 100, kModelErrorMax * 100, kLaunchesWithout, kLaunchesWithModel));
   }
 }
 
@@ -429,7 +456,12 @@ TuneAnswer Tuner::State::answer() const {
     return answer;
   }
   const int finalist = *answer.finalist;
-  const ConfirmedGain gain = confirmed_gain(log_gains(finalist), static_cast<int>(finalists.size()));
+  std::vector<int> arms = {0, finalist};
+  for (const int other : finalists) {
+    if (other != finalist && alive(other)) arms.push_back(other);
+  }
+  const auto gains = confirmed_gains(confirmation_blocks(arms));
+  const ConfirmedGain gain = gains.empty() ? ConfirmedGain{} : gains[0];
   if (gain.blocks < kConfirmBlocksFewest) {
     answer.words.push_back(
         fmt::format("the budget ended before a confirmation; {} was the fastest so far", at(finalist).name));
@@ -444,7 +476,7 @@ TuneAnswer Tuner::State::answer() const {
     answer.winner = finalist;
     for (const int other : finalists) {
       const Beliefs beliefs = surrogate.beliefs({finalist, other});
-      if (other == finalist || std::abs(beliefs.mean[0] - beliefs.mean[1]) > policy.tie_ratio / 2) continue;
+      if (other == finalist || std::abs(beliefs.mean[0] - beliefs.mean[1]) > policy.tie_ratio / 4) continue;
       answer.words.push_back(
           fmt::format("tie with {}: the simpler one is taken (fewer changes, then less memory)", at(other).name));
     }

@@ -23,7 +23,7 @@ using namespace mrb;
 
 namespace {
 
-enum class Model { usual_error, family_error, shuffled, upside_down, wrong_family, none };
+enum class Model { usual_error, family_error, axis_error, shuffled, upside_down, wrong_family, none };
 enum class Truth { axes, no_structure, flat, baseline_best };
 
 struct Landscape {
@@ -52,6 +52,7 @@ const std::vector<Landscape>& landscapes() {
       {.name = "no structure 200", .points = 200, .launches_max = 60, .truth = Truth::no_structure},
       {.name = "no structure 5000", .points = 5000, .launches_max = 60, .truth = Truth::no_structure},
       {.name = "family error 1000", .points = 1000, .launches_max = 60, .model = Model::family_error},
+      {.name = "axis error 1000", .points = 1000, .launches_max = 60, .model = Model::axis_error},
       {.name = "noise doubled 1000", .points = 1000, .launches_max = 60, .noise = 0.025},
       {.name = "drift 1000", .points = 1000, .launches_max = 60, .drift = 0.2},
       {.name = "heavy tails 1000", .points = 1000, .launches_max = 60, .tails = 0.05},
@@ -232,6 +233,13 @@ class Draw {
     const std::size_t count = world_.log_s.size();
     std::vector<double> of_family(64);
     for (double& error : of_family) error = kError / std::sqrt(2.0) * random_.normal();
+    std::vector<std::vector<double>> of_level;  // as wrong about each axis as about any other
+    for (const int levels : sizes_) {
+      of_level.emplace_back();
+      for (int level = 0; level < levels; ++level) {
+        of_level.back().push_back(kError / std::sqrt(static_cast<double>(sizes_.size())) * random_.normal());
+      }
+    }
     std::vector<std::size_t> other(count);
     std::iota(other.begin(), other.end(), std::size_t{0});
     for (std::size_t i = count; i > 1; --i) std::swap(other[i - 1], other[random_.below(i)]);
