@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <sstream>
+#include <set>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -19,8 +19,8 @@
 #include "cli/tune_session.hpp"
 #include "cluster/agree.hpp"
 #include "config/fields.hpp"
+#include "report/json.hpp"
 #include "report/stored_run.hpp"
-#include "stats/summary.hpp"
 #include "tune/budget.hpp"
 
 namespace mrb {
@@ -75,11 +75,27 @@ std::unique_ptr<TuneSession> open_session(const TuneArguments& arguments, const 
   return session;
 }
 
-double step_s(const std::string& metric, const StoredCell& cell) {
+struct Measured {
+  TuneRecord record;
+  std::vector<StepWork> work;
+};
+
+// What a run of one candidate has found.
+void read_run(const StoredRun& run, const std::string& metric, Measured& measured) {
+  if (run.cells.size() != 1 || run.cells[0].launches.empty()) return;
+  const auto& launches = run.cells[0].launches;
   double sum_ms = 0;
-  for (const StoredLaunch& launch : cell.launches)
+  for (const StoredLaunch& launch : launches)
     sum_ms += metric == "step_p99" ? step_ms_p99(launch) : step_ms_mean(launch);
-  return sum_ms / static_cast<double>(cell.launches.size()) / 1e3;
+  measured.record.step_s = sum_ms / static_cast<double>(launches.size()) / 1e3;
+  for (const StoredStep& step : launches.front().steps) measured.work.push_back({step.loss, step.log_prob_mean});
+}
+
+void require_measurement(Measured& measured) {
+  TuneRecord& record = measured.record;
+  if (record.outcome != LaunchOutcome::measured || record.step_s > 0) return;
+  record.outcome = LaunchOutcome::failed;
+  record.reason = "it ended well and left no measured step";
 }
 
 // Ends a child that takes too long: asked first, so that it can end its ranks, and then made to.
@@ -105,6 +121,10 @@ class Deadline final : public ChildWatch {
   bool has_passed_ = false;
 };
 
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
 // The last "error: ..." of a log, or else its last line.
 std::string last_error(const std::string& log) {
   std::ifstream file(log);
@@ -127,16 +147,16 @@ class ProcessLauncher {
   int run(const std::vector<Experiment>& experiments) {
     while (const auto launch = session_.next()) {
       const Experiment& experiment = experiments[static_cast<std::size_t>(launch->candidate)];
-      const std::optional<TuneRecord> record = measure(*launch, experiment);
-      if (!record) return session_.finish(128 + signal_);
-      session_.add(*record);
+      const std::optional<Measured> measured = measure(*launch, experiment);
+      if (!measured) return session_.finish(128 + signal_);
+      session_.add(measured->record, measured->work);
     }
     return session_.finish(0);
   }
 
  private:
   // Nothing when a signal came meanwhile.
-  std::optional<TuneRecord> measure(const TuneLaunch& launch, const Experiment& experiment) {
+  std::optional<Measured> measure(const TuneLaunch& launch, const Experiment& experiment) {
     const std::string name =
         fmt::format("{}/launches/{:03}-{}", session_.folder(), session_.launches() + 1, experiment.id);
     std::filesystem::remove_all(name);  // of a launch that was killed
@@ -147,30 +167,22 @@ class ProcessLauncher {
     const ChildEnd end = run_child(command(launch, experiment, name), name + ".log", "report this", &deadline);
     signal_ = end.signal_handed_on;
     if (signal_ != 0) return std::nullopt;
-    TuneRecord record{.launch = launch, .elapsed_s = ns_to_s(clock.now_ns() - began_ns)};
+    Measured measured{.record = {.launch = launch, .elapsed_s = ns_to_s(clock.now_ns() - began_ns)}};
+    TuneRecord& record = measured.record;
     if (deadline.has_passed()) {
       record.outcome = LaunchOutcome::hung;
       record.reason = fmt::format("it took longer than {:.0f} s", session_.launch_limit_s());
     } else if (end.exit_code == 0) {
-      read_result(name, record);
+      for (const auto& entry : std::filesystem::directory_iterator(name))
+        read_run(read_stored_run(entry.path().string(), name), session_.head().metric, measured);
     } else {
       record.outcome = end.exit_code == static_cast<int>(ErrorKind::wrong_result) ? LaunchOutcome::wrong_result
                        : end.exit_code == static_cast<int>(ErrorKind::timeout)    ? LaunchOutcome::hung
                                                                                   : LaunchOutcome::failed;
       record.reason = fmt::format("exit code {}: {}", end.exit_code, last_error(name + ".log"));
     }
-    return record;
-  }
-
-  void read_result(const std::string& directory, TuneRecord& record) const {
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-      const StoredRun run = read_stored_run(entry.path().string(), directory);
-      if (run.cells.size() != 1 || run.cells[0].launches.empty()) break;
-      record.step_s = step_s(session_.head().metric, run.cells[0]);
-      if (record.step_s > 0) return;
-    }
-    record.outcome = LaunchOutcome::failed;
-    record.reason = "it ended well and left no measured step";
+    require_measurement(measured);
+    return measured;
   }
 
   // The candidate's settings are all in its file: what MRB_* variables say was heard when the space was made.
@@ -202,6 +214,10 @@ class RankLauncher {
     TuneSpace space = make_tune_space(settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines_),
                                                  .ranks_per_node = ranks_per_node(machines_)});
     experiments_ = space.experiments;
+    if (arguments.only_lists) {
+      listed_ = space_text(space);
+      return;
+    }
     run_on_all(bootstrap, [&] {
       if (bootstrap.rank() == 0)
         session_ = open_session(arguments, settings, std::move(space), machines_, command_line);
@@ -209,10 +225,14 @@ class RankLauncher {
   }
 
   int run() {
+    if (!listed_.empty()) {
+      std::fputs(listed_.c_str(), stdout);  // rank 0 alone has a stdout
+      return 0;
+    }
     catch_signals();
     bool interrupted = false;
     while (!interrupted) {
-      const std::optional<TuneLaunch> launch = session_ ? session_->next() : std::nullopt;
+      const std::optional<TuneLaunch> launch = next();
       const auto index = bootstrap_.max(launch ? launch->candidate : -1);
       if (index < 0) break;
       const auto seed = bootstrap_.max(launch ? static_cast<std::int64_t>(workload_seed(*launch)) : 0);
@@ -223,64 +243,66 @@ class RankLauncher {
   }
 
  private:
+  // On rank 0. A launch that has ended all ranks before, with no one left to say so, is not tried for ever.
+  std::optional<TuneLaunch> next() {
+    constexpr int kAttemptsMax = 2;
+    std::optional<TuneLaunch> launch;
+    while (session_ && (launch = session_->next()) && session_->begin_attempt() > kAttemptsMax) {
+      session_->add({.launch = *launch,
+                     .outcome = LaunchOutcome::failed,
+                     .reason = fmt::format("all ranks ended in the middle of it, {} times", kAttemptsMax)},
+                    {});
+    }
+    return launch;
+  }
+
   // False when a signal came meanwhile. `launch`: on rank 0.
   bool measure(Experiment experiment, std::uint64_t seed, const std::optional<TuneLaunch>& launch) {
     experiment.config.seed = seed;
     experiment.is_baseline = true;
-    const Plan plan{.experiments = {experiment}, .blocks = {{0, 0}}};
+    const Plan plan{.experiments = {experiment}, .blocks = {{0}}};
+    const bool is_first = checked_.insert(experiment.id).second;
     const RunnerHooks hooks{
         .interrupted = is_interrupted, .save = [](const RunRecord&) {}, .progress = [](const std::string&) {}};
     const std::int64_t began_ns = clock_.now_ns();
     RunRecord found;
     try {
       found = run_plan(plan, {bootstrap_, clock_, ranks_per_node(machines_), cores_of(machines_, bootstrap_.rank())},
-                       hooks);
+                       hooks, is_first ? Rehearsal::yes : Rehearsal::no);
     } catch (const Error& error) {
       if (launch) {
-        const std::string text = error.what();
         session_->add({.launch = *launch,
                        .outcome = error.kind() == ErrorKind::timeout ? LaunchOutcome::hung : LaunchOutcome::failed,
                        .elapsed_s = ns_to_s(clock_.now_ns() - began_ns),
-                       .reason = text.substr(0, text.find('\n'))});
+                       .reason = first_line(error.what())},
+                      {});
         std::fputs(fmt::format("to go on without it: moe-rl-bench tune --resume {}\n", session_->folder()).c_str(),
                    stderr);
       }
       throw;
     }
     if (bootstrap_.max(found.status == "interrupted" ? 1 : 0) > 0) return false;
-    if (launch) session_->add(record_of(*launch, found.results.front(), ns_to_s(clock_.now_ns() - began_ns)));
-    return true;
-  }
-
-  TuneRecord record_of(const TuneLaunch& launch, const Result& result, double elapsed_s) const {
-    TuneRecord record{.launch = launch, .elapsed_s = elapsed_s, .reason = result.reason};
-    if (result.status == ResultStatus::done && !result.launches.empty()) {
-      record.step_s = step_s_of(result);
+    if (!launch) return true;
+    Measured measured{.record = {.launch = *launch, .elapsed_s = ns_to_s(clock_.now_ns() - began_ns)}};
+    const Result& result = found.results.front();
+    if (result.status == ResultStatus::failed) {
+      measured.record.outcome = result.wrong ? LaunchOutcome::wrong_result : LaunchOutcome::failed;
+      measured.record.reason = first_line(result.reason);
     } else {
-      record.outcome = result.wrong ? LaunchOutcome::wrong_result : LaunchOutcome::failed;
+      read_run(parse_stored_run(result_json(describe_run(machines_, {}), found), "launch"), session_->head().metric,
+               measured);
     }
-    return record;
-  }
-
-  double step_s_of(const Result& result) const {
-    double sum_s = 0;
-    for (const LaunchSample& launch : result.launches) {
-      std::vector<double> steps_s;
-      for (const StepSample& step : launch.steps) {
-        if (!step.warmup) steps_s.push_back(ns_to_s(step.wall_ns));
-      }
-      std::ranges::sort(steps_s);
-      double mean_s = 0;
-      for (const double one_s : steps_s) mean_s += one_s / static_cast<double>(steps_s.size());
-      sum_s += session_->head().metric == "step_p99" ? quantile(steps_s, 0.99) : mean_s;
-    }
-    return sum_s / static_cast<double>(result.launches.size());
+    require_measurement(measured);
+    session_->add(measured.record, measured.work);
+    return true;
   }
 
   Bootstrap& bootstrap_;
   const SteadyClock clock_;
   std::vector<Machine> machines_;  // by rank
   std::vector<Experiment> experiments_;
+  std::string listed_;                    // the space, when it is all that was asked for
+  std::set<std::string> checked_;         // ids of experiments whose dispatchers agreed with the reference
   std::unique_ptr<TuneSession> session_;  // rank 0
 };
 

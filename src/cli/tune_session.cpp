@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.hpp"
 
@@ -34,7 +35,7 @@ void require_same(const JournalHead& now, const JournalHead& then) {
 }  // namespace
 
 TuneSession::TuneSession(RunInfo info, TuneSpace space, const JournalHead& head, const std::string& resumed)
-    : info_(std::move(info)), space_(std::move(space)) {
+    : info_(std::move(info)), space_(std::move(space)), gate_(space_.experiments) {
   if (resumed.empty()) {
     info_.id = ResultsFolder::new_id() + "-tune";
     const ResultsFolder folder(space_.experiments.front().config.output.dir, info_.id);
@@ -50,6 +51,15 @@ TuneSession::TuneSession(RunInfo info, TuneSpace space, const JournalHead& head,
     writer_ = std::make_unique<JournalWriter>(journal_in(resumed), journal_);
   }
   tuner_ = std::make_unique<Tuner>(replay(journal_));
+  for (std::size_t i = 0; i < journal_.records.size(); ++i) gate_.see(journal_.records[i].launch, journal_.works[i]);
+}
+
+std::optional<TuneLaunch> TuneSession::next() {
+  for (;;) {
+    const std::optional<TuneLaunch> launch = tuner_->next();
+    if (!launch || gate_.difference(launch->candidate).empty()) return launch;
+    add({.launch = *launch}, {});
+  }
 }
 
 double TuneSession::launch_limit_s() const {
@@ -63,10 +73,27 @@ double TuneSession::launch_limit_s() const {
   return usual_s > 0 ? std::min(limit_s, std::max(kAtLeast_s, kTimesUsual * usual_s)) : limit_s;
 }
 
-void TuneSession::add(const TuneRecord& record) {
+int TuneSession::begin_attempt() {
+  const std::string path = folder_ + "/in_flight";
+  int launch = 0, attempts = 0;
+  std::ifstream(path) >> launch >> attempts;
+  attempts = launch == launches() + 1 ? attempts + 1 : 1;
+  replace_file(path, fmt::format("{} {}\n", launches() + 1, attempts));
+  return attempts;
+}
+
+void TuneSession::add(TuneRecord record, const std::vector<StepWork>& work) {
+  gate_.see(record.launch, work);
+  const std::string& difference = gate_.difference(record.launch.candidate);
+  if (record.outcome == LaunchOutcome::measured && !difference.empty()) {
+    record.outcome = LaunchOutcome::wrong_result;
+    record.reason = difference;
+    record.step_s = 0;
+  }
   tuner_->record(record);
-  writer_->append(record, journal_.head);
+  writer_->append(record, work, journal_.head);
   journal_.records.push_back(record);
+  journal_.works.push_back(work);
   const TuneCandidate& candidate = journal_.head.candidates[static_cast<std::size_t>(record.launch.candidate)];
   const std::string what = record.outcome == LaunchOutcome::measured
                                ? fmt::format("{:.2f} ms", record.step_s * 1e3)

@@ -11,6 +11,7 @@
 #include "report/tune_report.hpp"
 #include "tune/journal.hpp"
 #include "tune/space.hpp"
+#include "tune/work_gate.hpp"
 
 namespace mrb {
 
@@ -24,13 +25,17 @@ class TuneSession {
   const JournalHead& head() const { return journal_.head; }
   int launches() const { return static_cast<int>(journal_.records.size()); }
 
-  std::optional<TuneLaunch> next() const { return tuner_->next(); }
+  // Launches of a candidate that was seen to compute something else are recorded as such, and not asked for.
+  std::optional<TuneLaunch> next();
+
+  // Before a launch that may take this process down with it: how often it was begun now, over all resumptions.
+  int begin_attempt();
 
   // After so long a launch hangs: the given limit, and less once the baseline has shown what is usual.
   double launch_limit_s() const;
 
-  // On disk when it returns.
-  void add(const TuneRecord&);
+  // On disk when it returns. A launch whose work differs from the baseline's of its seed becomes a wrong result.
+  void add(TuneRecord, const std::vector<StepWork>&);
 
   // What is likely and at most to come, printed to stderr.
   void print_cost() const;
@@ -48,6 +53,7 @@ class TuneSession {
   Journal journal_;
   std::unique_ptr<JournalWriter> writer_;
   std::unique_ptr<Tuner> tuner_;
+  WorkGate gate_;
 };
 
 int exit_code_of(TuneEnd);

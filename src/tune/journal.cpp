@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -89,7 +90,9 @@ JournalHead head_of(const Json& json) {
   return head;
 }
 
-std::string record_line(const TuneRecord& record, const JournalHead& head) {
+std::string record_line(const TuneRecord& record, const std::vector<StepWork>& work, const JournalHead& head) {
+  Json steps = Json::array();
+  for (const StepWork& step : work) steps.push_back({step.loss, step.log_prob_mean});
   const TuneCandidate& candidate = head.candidates.at(static_cast<std::size_t>(record.launch.candidate));
   const Json json = {{"hash", candidate.hash},
                      {"candidate", candidate.name},
@@ -100,7 +103,8 @@ std::string record_line(const TuneRecord& record, const JournalHead& head) {
                      {"outcome", launch_outcome_text(record.outcome)},
                      {"step_s", record.step_s},
                      {"elapsed_s", record.elapsed_s},
-                     {"reason", record.reason}};
+                     {"reason", record.reason},
+                     {"loss_and_log_prob_by_step", steps}};
   // What a program that crashed has said may be no UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -120,6 +124,15 @@ TuneRecord record_of(const Json& json, const JournalHead& head) {
   record.elapsed_s = json.at("elapsed_s");
   record.reason = json.at("reason");
   return record;
+}
+
+// JSON has no NaN: a step that had one is null, and again differs from everything.
+std::vector<StepWork> work_of(const Json& json) {
+  const auto number = [](const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); };
+  std::vector<StepWork> work;
+  for (const Json& step : json.at("loss_and_log_prob_by_step"))
+    work.push_back({number(step.at(0)), number(step.at(1))});
+  return work;
 }
 
 Error cannot(const std::string& what, const std::string& path) {
@@ -148,10 +161,12 @@ Journal parse_journal(const std::string& text, const std::string& path) {
     try {
       const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                     text.begin() + static_cast<std::ptrdiff_t>(end));
-      if (number == 1)
+      if (number == 1) {
         journal.head = head_of(json);
-      else
+      } else {
         journal.records.push_back(record_of(json, journal.head));
+        journal.works.push_back(work_of(json));
+      }
     } catch (const std::exception& error) {
       throw Error(ErrorKind::config,
                   fmt::format("line {} of {} is no line of a tuning journal: {}", number, path, error.what()),
@@ -204,8 +219,8 @@ void JournalWriter::lock() {
   throw error;
 }
 
-void JournalWriter::append(const TuneRecord& record, const JournalHead& head) {
-  write_line(record_line(record, head));
+void JournalWriter::append(const TuneRecord& record, const std::vector<StepWork>& work, const JournalHead& head) {
+  write_line(record_line(record, work, head));
 }
 
 void JournalWriter::write_line(const std::string& line) {

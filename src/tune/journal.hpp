@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tune/tuner.hpp"
+#include "tune/work_gate.hpp"
 
 namespace mrb {
 
@@ -21,7 +22,8 @@ struct JournalHead {
 struct Journal {
   JournalHead head;
   std::vector<TuneRecord> records;
-  std::uint64_t whole_bytes = 0;  // up to the end of the last whole line; a kill may have torn what follows
+  std::vector<std::vector<StepWork>> works;  // of each record; empty where nothing was measured
+  std::uint64_t whole_bytes = 0;             // up to the end of the last whole line; a kill may have torn what follows
 };
 
 // Throws Error(environment) when it cannot be read, Error(config) when a whole line is none of ours, with its number, or
@@ -41,7 +43,7 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  void append(const TuneRecord&, const JournalHead&);
+  void append(const TuneRecord&, const std::vector<StepWork>&, const JournalHead&);
 
  private:
   void lock();
