@@ -25,9 +25,17 @@ if(MRB_SANITIZE)
   target_link_options(mrb_options INTERFACE -fsanitize=address,undefined)
 endif()
 
-# Code that runs once a run: optimising what CLI11 and json.hpp bring takes longer than compiling all the rest.
-add_library(mrb_runs_once INTERFACE)
-target_compile_options(mrb_runs_once INTERFACE $<IF:$<CONFIG:Debug>,-O0,-O1>)
+# mrb_runs_once(TARGET [APART]): its code runs once a run, so the compiler's time is what counts. It is hardly optimised,
+# and compiled several files at a time, for what CLI11 and json.hpp bring takes longer than all the rest. APART: no two
+# files in one compilation, because each has helpers of the same names.
+# A file of its own for each while you work on one: -DMRB_BATCHES=OFF
+option(MRB_BATCHES "Compile what runs once a run several files at a time" ON)
+function(mrb_runs_once target)
+  target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
+  if(MRB_BATCHES AND NOT "APART" IN_LIST ARGN)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
 
 find_program(MRB_CCACHE ccache)
 if(MRB_CCACHE)

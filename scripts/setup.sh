@@ -14,7 +14,7 @@ fail() {
 # Debian 12 and newer, Ubuntu 22.04 and newer have all of these.
 readonly PACKAGES=(
   g++ cmake ninja-build git ca-certificates
-  libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libdnnl-dev catch2
+  libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libdnnl-dev catch2 libboost-context-dev
   libopenmpi-dev openmpi-bin openssh-client libfabric-dev
 )
 

@@ -7,6 +7,8 @@
 
 namespace mrb {
 
+constexpr double kGbyte = 1e9, kTflop = 1e12;
+
 constexpr double ns_to_ms(std::int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }

@@ -30,7 +30,7 @@ struct SideArguments {
   std::string binary;             // empty: this program
 };
 
-struct Arguments {
+struct AbArguments {
   SideArguments before, after;
   std::vector<std::string> sets;
   std::string ranks;
@@ -40,7 +40,7 @@ struct Arguments {
 };
 
 // Of one side, as `run` would read them.
-SettingsOptions settings_options(const Arguments& arguments, Side which) {
+SettingsOptions settings_options(const AbArguments& arguments, Side which) {
   SettingsOptions options{.file = arguments.side(which).file, .sets = arguments.sets};
   const auto& own = arguments.side(which).sets;
   options.sets.insert(options.sets.end(), own.begin(), own.end());
@@ -81,7 +81,7 @@ std::string only_result_below(const std::string& directory) {
 // Every launch is a run of new processes, with both binaries on the same machine.
 class ProcessLauncher {
  public:
-  explicit ProcessLauncher(const Arguments& arguments) : arguments_(arguments), session_(arguments.ab) {
+  explicit ProcessLauncher(const AbArguments& arguments) : arguments_(arguments), session_(arguments.ab) {
     for (const Side which : {Side::before, Side::after}) {
       if (!arguments.side(which).binary.empty()) continue;
       SettingsOptions options = settings_options(arguments, which);
@@ -129,7 +129,7 @@ class ProcessLauncher {
     return words;
   }
 
-  const Arguments& arguments_;
+  const AbArguments& arguments_;
   AbSession session_;
   int signal_ = 0;
 };
@@ -137,7 +137,7 @@ class ProcessLauncher {
 // Every launch makes everything anew but the processes, which are those that mpirun started.
 class RankLauncher {
  public:
-  RankLauncher(const Arguments& arguments, Bootstrap& bootstrap) : arguments_(arguments), bootstrap_(bootstrap) {
+  RankLauncher(const AbArguments& arguments, Bootstrap& bootstrap) : arguments_(arguments), bootstrap_(bootstrap) {
     machines_ = meet(bootstrap, read_machine());
     for (const Side which : {Side::before, Side::after}) {
       Part& side = part(which);
@@ -188,7 +188,7 @@ class RankLauncher {
     session_->add(which, result_json(info, record), ns_to_s(clock_.now_ns() - began_ns));
   }
 
-  const Arguments& arguments_;
+  const AbArguments& arguments_;
   Bootstrap& bootstrap_;
   const SteadyClock clock_;
   std::vector<Machine> machines_;
@@ -196,7 +196,7 @@ class RankLauncher {
   std::unique_ptr<AbSession> session_;  // rank 0
 };
 
-void check(Arguments& arguments) {
+void check(AbArguments& arguments) {
   AbPlan& plan = arguments.ab.plan;
   const bool rises = std::is_sorted(plan.looks.begin(), plan.looks.end(), std::less_equal<>());
   const bool even = std::all_of(plan.looks.begin(), plan.looks.end(), [](int pairs) { return pairs % 2 == 0; });
@@ -220,7 +220,7 @@ void check(Arguments& arguments) {
                 "start ab without mpirun; it starts the ranks itself");
 }
 
-int ab(Arguments& arguments) {
+int ab(AbArguments& arguments) {
   check(arguments);
   if (!started_by_mpirun()) return ProcessLauncher(arguments).run();
   std::unique_ptr<RankLauncher> launcher;
@@ -235,7 +235,7 @@ int ab(Arguments& arguments) {
 void add_ab_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "ab", "Did this change make it slower? Two configurations or binaries, launched in turn until a verdict stands");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<AbArguments>();
   arguments->ab.plan.looks = {8, 16, 24};
   command->add_option("before", arguments->before.file, "YAML file of A; without one, all defaults hold");
   command->add_option("after", arguments->after.file, "YAML file of B; without one, that of A");

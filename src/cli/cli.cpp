@@ -117,6 +117,7 @@ int run_cli(int argc, char** argv) {
   add_list_command(app);
   add_plan_command(app);
   add_doctor_command(app, arguments, exit_code);
+  add_manifest_command(app, exit_code);
   add_version_command(app);
   app.footer(
       "Exit codes: 0 done, 1 slower (gate), 2 bad usage or configuration, 3 inconclusive (gate), 4 wrong results, 5\n"

@@ -37,6 +37,7 @@ void add_report_command(CLI::App& app);
 void add_doctor_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
+void add_manifest_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
 void add_version_command(CLI::App& app);
 

@@ -12,13 +12,13 @@ namespace mrb {
 
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::string before, after;
   std::string results_dir = "results";
   GateOptions gate;
 };
 
-int compare(const Arguments& arguments) {
+int compare(const CompareArguments& arguments) {
   const StoredRun before = read_stored_run(arguments.before, arguments.results_dir);
   const StoredRun after = read_stored_run(arguments.after, arguments.results_dir);
   const RunComparison comparison = compare_runs(before, after, arguments.gate.options);
@@ -31,7 +31,7 @@ int compare(const Arguments& arguments) {
 void add_compare_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("compare", "Did it become slower? Two stored results, and an exit code for CI");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   command->add_option("before", arguments->before, "result.json, a run's folder, or a run's id")->required();
   command->add_option("after", arguments->after, "The same of the later run")->required();
   command->add_option("--results-dir", arguments->results_dir, "Where runs are looked up by id")->capture_default_str();

@@ -15,7 +15,7 @@ namespace mrb {
 
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::string format, run, against, output;
   std::string results_dir = "results";
 };
@@ -31,7 +31,7 @@ const std::map<std::string, Writer>& writers() {
   return by_name;
 }
 
-void report(const Arguments& arguments) {
+void report(const ReportArguments& arguments) {
   const StoredRun run = read_stored_run(arguments.run, arguments.results_dir);
   std::string text;
   if (arguments.against.empty()) {
@@ -51,7 +51,7 @@ void report(const Arguments& arguments) {
 
 void add_report_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("report", "Show a stored run: as a page to look at, or as others read it");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("format", arguments->format, "html, md (for a pull request), csv (every step), junit or gbench")
       ->required()
       ->check(CLI::IsMember(writers()));

@@ -21,12 +21,12 @@ namespace {
 constexpr std::size_t kDepthMax = 16;   // of mappings and lists, whether they belong there or not: ours need 4
 constexpr std::size_t kPathMax = 4096;  // the longest that Linux takes
 
-[[noreturn]] void refuse(const std::string& where, const std::string& problem, const std::string& fix) {
+[[noreturn]] void refuse_yaml(const std::string& where, const std::string& problem, const std::string& fix) {
   throw Error(ErrorKind::config, fmt::format("{}: {}", where, problem), fix);
 }
 
 [[noreturn]] void refuse_empty(const std::string& path) {
-  refuse(path, "the file is empty", "make a complete one: moe-rl-bench config init > my.yaml");
+  refuse_yaml(path, "the file is empty", "make a complete one: moe-rl-bench config init > my.yaml");
 }
 
 // Turns the events of one document into what was given. What does not belong where it stands is a fault, and is passed
@@ -43,8 +43,8 @@ class GivenBuilder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (std::exchange(has_begun_, true)) {
-      refuse(at(mark), "the file goes on behind the end of its document",
-             "keep one document: look for a line `---`, or for what is left over behind a closing bracket");
+      refuse_yaml(at(mark), "the file goes on behind the end of its document",
+                  "keep one document: look for a line `---`, or for what is left over behind a closing bracket");
     }
   }
 
@@ -161,7 +161,7 @@ class GivenBuilder final : public YAML::EventHandler {
   }
 
   [[noreturn]] void refuse_root(const YAML::Mark& mark) const {
-    refuse(at(mark), "a configuration is a mapping of keys to values", "write it like this: `ranks: 4`");
+    refuse_yaml(at(mark), "a configuration is a mapping of keys to values", "write it like this: `ranks: 4`");
   }
 
   void add_misplaced(const YAML::Mark& mark, const std::string& what) {
@@ -185,8 +185,8 @@ class GivenBuilder final : public YAML::EventHandler {
 
   void begin_collection(const YAML::Mark& mark, const std::string& tag) {
     if (open_.size() + depth_passed_over_ >= kDepthMax) {
-      refuse(at(mark), "this is nested too deeply",
-             "a configuration has sections of values and lists of values, nothing deeper");
+      refuse_yaml(at(mark), "this is nested too deeply",
+                  "a configuration has sections of values and lists of values, nothing deeper");
     }
     check_tag(mark, tag);
   }
@@ -243,8 +243,8 @@ std::vector<Given> read_yaml(const std::string& path, Faults& faults) {
     if (!parser.HandleNextDocument(builder)) refuse_empty(path);
     parser.HandleNextDocument(builder);  // the builder refuses a second one
   } catch (const YAML::Exception& error) {
-    refuse(builder.at(error.mark), "this is not YAML: " + error.msg,
-           "compare with the output of moe-rl-bench config init");
+    refuse_yaml(builder.at(error.mark), "this is not YAML: " + error.msg,
+                "compare with the output of moe-rl-bench config init");
   }
   return builder.take();
 }

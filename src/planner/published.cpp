@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "base/units.hpp"
 #include "planner/model_cost.hpp"
 #include "planner/moe_traffic.hpp"
 #include "planner/train_step.hpp"
@@ -26,7 +27,7 @@ std::optional<ModelShape> published_model(const std::string& text) {
 
 namespace {
 
-constexpr double kGbyte = 1e9, kMiB = 1 << 20;
+constexpr double kMiB = 1 << 20;
 constexpr int kLatencyTokensMax = 256;
 
 double number(const std::string& text) {

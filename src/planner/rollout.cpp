@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/units.hpp"
 #include "planner/memory.hpp"
 
 namespace mrb {
@@ -10,7 +11,6 @@ namespace mrb {
 namespace {
 
 constexpr int kQuantiles = 32;
-constexpr double kGbyte = 1e9, kTflop = 1e12;
 constexpr double kReadRatio = 0.8, kFlopRatio = 0.6, kMemoryRatio = 0.9;
 constexpr double kExchangeOnNodeS = 10e-6;
 

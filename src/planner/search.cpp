@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/units.hpp"
 #include "planner/backend_limits.hpp"
 
 namespace mrb {
 
 namespace {
 
-constexpr double kGbyte = 1e9;
 constexpr double kMemoryRatioMax = 0.92;  // until a run here says otherwise
 constexpr double kSleepingGbyte = 5;      // that a sleeping engine or trainer keeps (slime: 3 to 5)
 constexpr double kHostGbytePerS = 25;     // one direction of PCIe 5 to a GPU, as achieved

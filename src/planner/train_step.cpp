@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "base/units.hpp"
 #include "planner/model_cost.hpp"
 
 namespace mrb {
 
 namespace {
 
-constexpr double kGbyte = 1e9, kTflop = 1e12, kMs = 1e-3;
+constexpr double kMs = 1e-3;
 
 // What a pass does, in forward passes: its operations, its layers' fixed costs, and exchanges in each layer.
 struct Pass {

@@ -16,7 +16,7 @@ namespace mrb {
 
 namespace {
 
-struct Column {
+struct PageColumn {
   std::string title;
   bool is_number = false;
 };
@@ -30,7 +30,7 @@ struct Cell {
 // A table that becomes a card per row on narrow screens, where each value carries its column's title.
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Table(std::vector<PageColumn> columns) : columns_(std::move(columns)) {}
 
   void add(const std::vector<Cell>& cells) {
     rows_ += "<tr>";
@@ -44,13 +44,13 @@ class Table {
 
   std::string html() const {
     std::string head;
-    for (const Column& column : columns_)
+    for (const PageColumn& column : columns_)
       head += fmt::format("<th{}>{}</th>", column.is_number ? " class=\"n\"" : "", xml_text(column.title));
     return fmt::format("<table><thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody></table>\n", head, rows_);
   }
 
  private:
-  std::vector<Column> columns_;
+  std::vector<PageColumn> columns_;
   std::string rows_;
 };
 

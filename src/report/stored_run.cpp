@@ -20,7 +20,7 @@ namespace mrb {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // One object of the document. What is missing or of another kind becomes a fault and a value of no harm, so that all
 // faults are found in one go.

@@ -9,15 +9,15 @@ using namespace mrb;
 
 namespace {
 
-struct Watched {
+struct WatchedAb {
   AbOutcome outcome;
   std::string order;  // "b0a0a1b1": side and pair of each launch
   std::vector<int> looked;
 };
 
-Watched run(const AbPlan& plan, int decided_after, int interrupted_after = 1000, std::int64_t launch_ns = 1) {
+WatchedAb run(const AbPlan& plan, int decided_after, int interrupted_after = 1000, std::int64_t launch_ns = 1) {
   const test::FakeClock clock(launch_ns);
-  Watched watched;
+  WatchedAb watched;
   int launches = 0;
   watched.outcome = run_ab(plan, clock,
                            {.launch =
@@ -38,7 +38,7 @@ Watched run(const AbPlan& plan, int decided_after, int interrupted_after = 1000,
 }  // namespace
 
 TEST_CASE("each block is A B B A or B A A B, and the n-th launches are a pair", "[bench]") {
-  const Watched watched = run({.looks = {40}}, 1000);
+  const WatchedAb watched = run({.looks = {40}}, 1000);
   CHECK(watched.outcome.pairs == 40);
   CHECK(watched.outcome.end == AbEnd::undecided);
   int begins_before = 0;
@@ -56,7 +56,7 @@ TEST_CASE("each block is A B B A or B A A B, and the n-th launches are a pair", 
 }
 
 TEST_CASE("it ends at the first look that decides, and looks nowhere else", "[bench]") {
-  const Watched watched = run({.looks = {8, 16, 24}}, 10);
+  const WatchedAb watched = run({.looks = {8, 16, 24}}, 10);
   CHECK(watched.looked == std::vector<int>{8, 16});
   CHECK(watched.outcome.pairs == 16);
   CHECK(watched.outcome.end == AbEnd::decided);
@@ -64,13 +64,13 @@ TEST_CASE("it ends at the first look that decides, and looks nowhere else", "[be
 
 TEST_CASE("no block of pairs begins after the time limit", "[bench]") {
   // The clock moves a second whenever it is read: once at the start, once before each block.
-  const Watched watched = run({.looks = {100}, .time_limit_s = 3.5}, 1000, 1000, 1'000'000'000);
+  const WatchedAb watched = run({.looks = {100}, .time_limit_s = 3.5}, 1000, 1000, 1'000'000'000);
   CHECK(watched.outcome.end == AbEnd::time_limit);
   CHECK(watched.outcome.pairs == 6);
 }
 
 TEST_CASE("an interruption ends it within the block", "[bench]") {
-  const Watched watched = run({.looks = {8}}, 1000, 3);
+  const WatchedAb watched = run({.looks = {8}}, 1000, 3);
   CHECK(watched.outcome.end == AbEnd::interrupted);
   CHECK(watched.outcome.pairs == 0);
   CHECK(watched.order.size() == 6);

@@ -10,7 +10,7 @@ using Json = nlohmann::json;
 namespace {
 
 // One rank, loopback, steps of milliseconds.
-const std::string kTiny =
+const std::string kTinyAb =
     "--set model.layers=1 --set model.hidden=16 --set model.heads=2 --set model.kv_heads=1 --set model.head_dim=8 "
     "--set model.experts=4 --set model.expert_ff=16 --set model.vocab=16 --set grpo.prompts=2 --set grpo.group_size=2 "
     "--set grpo.prompt_tokens=3 --set grpo.response_tokens_min=2 --set grpo.response_tokens_max=2 "
@@ -28,7 +28,7 @@ std::string session_in(const std::string& results) {
 TEST_CASE("a sleep in one phase fails, and the session keeps every launch of both sides", "[cli]") {
   const TemporaryFolder folder;
   const Finished finished =
-      run_binary("ab " + kTiny + "--set-after grpo.reward_delay_ms=200 --pairs 4 --results-dir " + folder.path());
+      run_binary("ab " + kTinyAb + "--set-after grpo.reward_delay_ms=200 --pairs 4 --results-dir " + folder.path());
   INFO(finished.err);
   CHECK(finished.exit_code == 1);
   CHECK_THAT(finished.out, contains("result: FAIL (2 FAIL") && contains("# n: pairs"));
@@ -65,7 +65,7 @@ TEST_CASE("sides that make no comparison are refused", "[cli]") {
 
 TEST_CASE("an interrupted comparison keeps what it has", "[cli]") {
   const TemporaryFolder folder;
-  const Finished finished = run_binary("ab " + kTiny + "--aa --pairs 1000 --results-dir " + folder.path(),
+  const Finished finished = run_binary("ab " + kTinyAb + "--aa --pairs 1000 --results-dir " + folder.path(),
                                        "timeout --preserve-status -s TERM 2");
   CHECK(finished.exit_code == 143);
   CHECK_THAT(finished.out, contains("interrupted after"));

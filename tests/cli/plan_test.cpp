@@ -15,7 +15,7 @@ Finished plan(const std::string& arguments) {
   return run_binary("plan " + arguments + kData);
 }
 
-void check_refused(const std::string& arguments, const std::vector<std::string>& words) {
+void check_plan_refused(const std::string& arguments, const std::vector<std::string>& words) {
   INFO(arguments);
   const bool has_data = arguments.find("--data") != std::string::npos;
   const Finished finished = run_binary("plan " + arguments + (has_data ? "" : kData));
@@ -64,18 +64,18 @@ TEST_CASE("validation prints every operation with its error", "[cli]") {
 }
 
 TEST_CASE("what a plan cannot answer is one error with its values", "[cli]") {
-  check_refused("--model gpt-9", {"'gpt-9'", "qwen3-30b-a3b"});
-  check_refused("--instance p9.48xlarge", {"'p9.48xlarge'", "p5en.48xlarge"});
-  check_refused("--schedule sometimes", {"'sometimes'", "one_step_off"});
-  check_refused("--nodes 0 --mean-tokens -5 --imbalance 0.5 --dispatcher magic",
-                {"--nodes", "has 0", "--mean-tokens", "is -5", "--imbalance", "'magic'", "uccl-ep"});
-  check_refused("--mean-tokens inf --cv nan --staleness 2147483647", {"is inf", "is nan", "has 2147483647"});
-  check_refused("--nodes 1 --schedule async", {"0 points", "second node"});
-  check_refused("--model deepseek-v3 --instance p5.48xlarge --nodes 1", {"fits nowhere", "more memory"});
-  check_refused("--instance p6e-gb200.36xlarge --nodes 2 --goal price",
-                {"no instance of p6e-gb200.36xlarge", "usd_per_hour"});
-  check_refused("--nodes 2 --data /nowhere", {"/nowhere"});
-  check_refused("--validate /nowhere.csv", {"/nowhere.csv"});
+  check_plan_refused("--model gpt-9", {"'gpt-9'", "qwen3-30b-a3b"});
+  check_plan_refused("--instance p9.48xlarge", {"'p9.48xlarge'", "p5en.48xlarge"});
+  check_plan_refused("--schedule sometimes", {"'sometimes'", "one_step_off"});
+  check_plan_refused("--nodes 0 --mean-tokens -5 --imbalance 0.5 --dispatcher magic",
+                     {"--nodes", "has 0", "--mean-tokens", "is -5", "--imbalance", "'magic'", "uccl-ep"});
+  check_plan_refused("--mean-tokens inf --cv nan --staleness 2147483647", {"is inf", "is nan", "has 2147483647"});
+  check_plan_refused("--nodes 1 --schedule async", {"0 points", "second node"});
+  check_plan_refused("--model deepseek-v3 --instance p5.48xlarge --nodes 1", {"fits nowhere", "more memory"});
+  check_plan_refused("--instance p6e-gb200.36xlarge --nodes 2 --goal price",
+                     {"no instance of p6e-gb200.36xlarge", "usd_per_hour"});
+  check_plan_refused("--nodes 2 --data /nowhere", {"/nowhere"});
+  check_plan_refused("--validate /nowhere.csv", {"/nowhere.csv"});
 }
 
 TEST_CASE("instances without a price are planned, and the price is said to be missing", "[cli]") {

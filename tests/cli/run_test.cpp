@@ -10,7 +10,7 @@ using Json = nlohmann::json;
 namespace {
 
 // One rank, loopback, steps of milliseconds.
-const std::string kTiny =
+const std::string kTinyRun =
     "--model-layers 1 --model-hidden 16 --model-heads 2 --model-kv-heads 1 --model-head-dim 8 "
     "--model-experts 4 "
     "--model-expert-ff 16 --model-vocab 16 --grpo-prompts 2 --grpo-group-size 2 --grpo-prompt-tokens 3 "
@@ -34,7 +34,7 @@ TEST_CASE("a whole experiment on one rank leaves a folder that can be run again"
   const TemporaryFolder folder;
   const std::string results = folder.path() + "/results";
   const Finished finished =
-      run_binary("run " + kTiny + "--measure-blocks 2 --dispatcher alltoall,rank_dedup --output-dir " + results);
+      run_binary("run " + kTinyRun + "--measure-blocks 2 --dispatcher alltoall,rank_dedup --output-dir " + results);
   INFO(finished.err);
   REQUIRE(finished.exit_code == 0);
   CHECK_THAT(finished.out,
@@ -63,7 +63,7 @@ TEST_CASE("a whole experiment on one rank leaves a folder that can be run again"
 
 TEST_CASE("a folder that cannot be made is found before anything runs", "[cli]") {
   const TemporaryFile file("in the way");
-  const Finished finished = run_binary("run " + kTiny + "--output-dir " + file.path());
+  const Finished finished = run_binary("run " + kTinyRun + "--output-dir " + file.path());
   CHECK(finished.exit_code == 5);
   CHECK_THAT(finished.err, contains("cannot be made") && contains("fix: set output.dir") && !contains("rehearsed"));
 }
@@ -89,7 +89,7 @@ TEST_CASE("a run that is told to stop keeps what it has", "[cli]") {
   const TemporaryFolder folder;
   const std::string results = folder.path() + "/results";
   // `timeout` tells it to stop after a second; 10000 blocks would take hours.
-  const Finished finished = run_binary("run " + kTiny + "--measure-blocks 10000 --output-dir " + results,
+  const Finished finished = run_binary("run " + kTinyRun + "--measure-blocks 10000 --output-dir " + results,
                                        "timeout --preserve-status -s TERM 1");
   CHECK(finished.exit_code == 143);
   CHECK_THAT(finished.out, contains("status: interrupted"));

@@ -36,7 +36,7 @@ std::string words_of(const NetworkRecord& record) {
 
 TEST_CASE("a network of equal pairs has no findings", "[doctor]") {
   CHECK(words_of(healthy()) == "");
-  CHECK(words_of({}) == "");
+  CHECK(words_of(NetworkRecord{}) == "");
 }
 
 TEST_CASE("a slow node is named, and not those that talk to it", "[doctor]") {

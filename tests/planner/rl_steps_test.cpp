@@ -1,5 +1,6 @@
 #include "planner/rl_steps.hpp"
 
+#include "planner/inputs.hpp"
 #include "support/catch.hpp"
 
 using namespace mrb;
@@ -7,14 +8,10 @@ using namespace mrb::test;
 
 namespace {
 
-const std::string kConfigs = std::string(MRB_SOURCE_DIR) + "/configs";
-
 const RlValidation& validation() {
   static const RlValidation all = [] {
-    std::vector<CsvRow> rows = read_csv(kConfigs + "/calibration/published_comm.csv");
-    for (CsvRow& row : read_csv(kConfigs + "/calibration/published_rl.csv")) rows.push_back(std::move(row));
     const auto instances = read_instances(kConfigs + "/instances");
-    return predict_rl_steps(rows, instances, calibrate(read_published(rows, instances)));
+    return predict_rl_steps(published_rows(), instances, calibrate(read_published(published_rows(), instances)));
   }();
   return all;
 }

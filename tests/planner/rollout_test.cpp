@@ -1,5 +1,6 @@
 #include "planner/rollout.hpp"
 
+#include "planner/inputs.hpp"
 #include "support/catch.hpp"
 
 using namespace mrb;
@@ -7,21 +8,11 @@ using namespace mrb::test;
 
 namespace {
 
-const ModelShape kQwen = find_model_preset("qwen3-30b-a3b").value();
-const Instance kH100{.name = "h100",
-                     .gpus_per_node = 8,
-                     .hbm_gbyte = 80,
-                     .hbm_gbyte_per_s = 3350,
-                     .bf16_tflop_per_s = 989,
-                     .nvlink_gbyte_per_s = 450,
-                     .nvlink_domain_gpus = 8,
-                     .efa_gbyte_per_s = 50,
-                     .latency_us = 35};
 const LengthDistribution kVaried{.mean_tokens = 1000, .cv = 1, .max_tokens = 8000};
 const RolloutBatch kBatch{.answers = 1024, .group_size = 16, .prompt_tokens = 512};
 
 RolloutCost cost_of(const LengthDistribution& lengths, int gpus, int engine_gpus = 2) {
-  return rollout_cost(kQwen, kBatch, length_profile(lengths, kBatch.answers), kH100, gpus, engine_gpus).value();
+  return rollout_cost(kQwen, kBatch, length_profile(lengths, kBatch.answers), kP5, gpus, engine_gpus).value();
 }
 
 }  // namespace
@@ -67,6 +58,6 @@ TEST_CASE("without the tail a batch is never slower", "[planner]") {
 TEST_CASE("an engine whose weights fill its memory cannot generate", "[planner]") {
   const ModelShape deepseek = find_model_preset("deepseek-v3").value();
   const LengthProfile lengths = length_profile(kVaried, 1024);
-  CHECK_FALSE(rollout_cost(deepseek, kBatch, lengths, kH100, 64, 8));
-  CHECK(rollout_cost(deepseek, kBatch, lengths, kH100, 64, 32));
+  CHECK_FALSE(rollout_cost(deepseek, kBatch, lengths, kP5, 64, 8));
+  CHECK(rollout_cost(deepseek, kBatch, lengths, kP5, 64, 32));
 }

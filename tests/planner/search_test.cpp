@@ -1,6 +1,7 @@
 #include "planner/search.hpp"
 
 #include "planner/answers.hpp"
+#include "planner/inputs.hpp"
 #include "planner/simulated_steps.hpp"
 #include "support/catch.hpp"
 
@@ -9,14 +10,8 @@ using namespace mrb::test;
 
 namespace {
 
-const std::string kConfigs = std::string(MRB_SOURCE_DIR) + "/configs";
-
 const Calibration& calibration() {
-  static const Calibration all = [] {
-    std::vector<CsvRow> rows = read_csv(kConfigs + "/calibration/published_comm.csv");
-    for (CsvRow& row : read_csv(kConfigs + "/calibration/published_rl.csv")) rows.push_back(std::move(row));
-    return calibrate(read_published(rows, read_instances(kConfigs + "/instances")));
-  }();
+  static const Calibration all = calibrate(read_published(published_rows(), read_instances(kConfigs + "/instances")));
   return all;
 }
 

@@ -1,5 +1,6 @@
 #include "planner/train_step.hpp"
 
+#include "planner/inputs.hpp"
 #include "support/catch.hpp"
 
 using namespace mrb;
@@ -7,16 +8,6 @@ using namespace mrb::test;
 
 namespace {
 
-const ModelShape kQwen = find_model_preset("qwen3-30b-a3b").value();
-const Instance kP5en{.name = "p5en.48xlarge",
-                     .gpus_per_node = 8,
-                     .hbm_gbyte = 141,
-                     .hbm_gbyte_per_s = 4800,
-                     .bf16_tflop_per_s = 989,
-                     .nvlink_gbyte_per_s = 450,
-                     .nvlink_domain_gpus = 8,
-                     .efa_gbyte_per_s = 50,
-                     .latency_us = 35};
 const TrainStep kStep{
     .split = {.gpus = 64, .tensor = 2, .pipeline = 4, .expert = 16}, .sequences = 256, .tokens_per_sequence = 4096};
 enum { kFlop, kLayer, kNic, kNicOverlapped, kExchange, kNvlink, kUpdate };

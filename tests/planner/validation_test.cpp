@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/inputs.hpp"
 #include "support/catch.hpp"
 
 using namespace mrb;
 using namespace mrb::test;
 
 namespace {
-
-const std::string kConfigs = std::string(MRB_SOURCE_DIR) + "/configs";
 
 const Published& published() {
   static const Published all =

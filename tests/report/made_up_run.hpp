@@ -2,7 +2,9 @@
 #pragma once
 
 #include "bench/made_up.hpp"
+#include "report/json.hpp"
 #include "report/run_info.hpp"
+#include "report/stored_run.hpp"
 
 namespace mrb::test {
 
@@ -24,6 +26,11 @@ inline RunInfo made_up_run() {
           .compute_library = "oneDNN 2.6.3",
           .environment = {{"FI_PROVIDER", "shm"}},
           .settings = load_settings(sources)};
+}
+
+// What is read back from the result.json of such a run.
+inline StoredRun made_up_stored_run(const RunRecord& record = made_up_record()) {
+  return parse_stored_run(result_json(made_up_run(), record), "a.json");
 }
 
 }  // namespace mrb::test

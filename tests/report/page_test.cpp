@@ -10,16 +10,8 @@
 using namespace mrb;
 using namespace mrb::test;
 
-namespace {
-
-StoredRun stored(const RunRecord& record = made_up_record()) {
-  return parse_stored_run(result_json(made_up_run(), record), "a.json");
-}
-
-}  // namespace
-
 TEST_CASE("the page needs nothing from elsewhere and no script", "[report]") {
-  const std::string page = run_page(stored());
+  const std::string page = run_page(made_up_stored_run());
   CHECK(page.starts_with("<!doctype html>"));
   for (const char* outside : {"<script", "http:", "https:", "src=", "@import", "url("}) {
     INFO(outside);
@@ -30,7 +22,7 @@ TEST_CASE("the page needs nothing from elsewhere and no script", "[report]") {
 
 TEST_CASE("verdicts come first, then the step, samples, bytes, machine, configuration, how to run it again",
           "[report]") {
-  const std::string page = run_page(stored());
+  const std::string page = run_page(made_up_stored_run());
   std::size_t last = 0;
   for (const char* title : {"Verdicts within this run", "Where a step&#39;s time goes", "Every sample", "Idle time",
                             "Bytes of dispatch", "Machine", "Configuration", "How to run it again"}) {
@@ -46,7 +38,7 @@ TEST_CASE("verdicts come first, then the step, samples, bytes, machine, configur
 }
 
 TEST_CASE("names from configurations never become markup", "[report]") {
-  StoredRun run = stored();
+  StoredRun run = made_up_stored_run();
   run.cells[1].label = "<img src=x onerror=alert(1)>";
   run.arguments.push_back("a'b <c>");
   run.notes.push_back("</style><script>");
@@ -60,7 +52,7 @@ TEST_CASE("names from configurations never become markup", "[report]") {
 TEST_CASE("the page says when a run is not whole", "[report]") {
   RunRecord record = made_up_record();
   record.status = "running";  // what a run that was killed has left
-  CHECK_THAT(run_page(stored(record)), contains("its status is interrupted"));
+  CHECK_THAT(run_page(made_up_stored_run(record)), contains("its status is interrupted"));
 }
 
 TEST_CASE("a run without any launch still makes a page", "[report]") {
@@ -69,12 +61,12 @@ TEST_CASE("a run without any launch still makes a page", "[report]") {
     result.launches.clear();
     result.status = ResultStatus::pending;
   }
-  CHECK_THAT(run_page(stored(record)), contains("pending") && !contains("Every sample"));
+  CHECK_THAT(run_page(made_up_stored_run(record)), contains("pending") && !contains("Every sample"));
 }
 
 TEST_CASE("the gate's verdicts stand before all others", "[report]") {
-  const RunComparison comparison = compare_runs(stored(), stored(), {});
-  const std::string page = run_page(stored(), &comparison);
+  const RunComparison comparison = compare_runs(made_up_stored_run(), made_up_stored_run(), {});
+  const std::string page = run_page(made_up_stored_run(), &comparison);
   CHECK(page.find("<h2>Gate: PASS") < page.find("<h2>Verdicts within this run"));
 }
 

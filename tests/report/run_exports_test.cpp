@@ -12,16 +12,8 @@ using namespace mrb;
 using namespace mrb::test;
 using Json = nlohmann::json;
 
-namespace {
-
-StoredRun stored(const RunRecord& record = made_up_record()) {
-  return parse_stored_run(result_json(made_up_run(), record), "a.json");
-}
-
-}  // namespace
-
 TEST_CASE("a summary has what the samples say", "[report]") {
-  const StoredRun run = stored();
+  const StoredRun run = made_up_stored_run();
   const auto variants = summarize_run(run);
   REQUIRE(variants.size() == 3);
   CHECK(variants[0].verdict == "baseline");
@@ -43,7 +35,7 @@ TEST_CASE("a summary has what the samples say", "[report]") {
 TEST_CASE("an interval of a phase is over launches", "[report]") {
   RunRecord record{.results = {made_up_result("alltoall", true, {400, 600})}, .status = "ok"};
   compare_results(record.results);
-  const StoredRun run = stored(record);
+  const StoredRun run = made_up_stored_run(record);
   const auto variants = summarize_run(run);
   // Means 400 and 600: standard error 100, and 12.706 of them to either side with one degree of freedom.
   CHECK(variants[0].step.ms_mean == 500);
@@ -57,7 +49,7 @@ TEST_CASE("what was not measured has a verdict in words and no number", "[report
   record.results[1].status = ResultStatus::failed;
   record.results[1].reason = "no <memory> | left";
   record.results[2].same_work = false;
-  const StoredRun run = stored(record);
+  const StoredRun run = made_up_stored_run(record);
   const auto variants = summarize_run(run);
   CHECK(variants[1].verdict == "failed: no <memory> | left");
   CHECK_FALSE(variants[1].against_baseline.has_value());
@@ -69,7 +61,7 @@ TEST_CASE("what was not measured has a verdict in words and no number", "[report
 }
 
 TEST_CASE("CSV has a row per step and a column per phase", "[report]") {
-  const std::string text = run_csv(stored());
+  const std::string text = run_csv(made_up_stored_run());
   std::istringstream lines(text);
   std::string head, first, second;
   std::getline(lines, head);
@@ -85,7 +77,7 @@ TEST_CASE("CSV has a row per step and a column per phase", "[report]") {
 }
 
 TEST_CASE("boards that read Google Benchmark find every launch and its aggregates", "[report]") {
-  const Json json = Json::parse(run_google_benchmark(stored()));
+  const Json json = Json::parse(run_google_benchmark(made_up_stored_run()));
   CHECK(json["context"]["host_name"] == "node-a");
   REQUIRE(json["benchmarks"].size() == 3 * (6 + 3));
   const Json& launch = json["benchmarks"][9];
