@@ -42,10 +42,10 @@ bool cholesky(std::vector<double>& matrix, std::size_t n) {
 // Solves U' x = b for `columns` right-hand sides at once; b is [n][columns].
 void solve_lower(const std::vector<double>& upper, std::size_t n, std::vector<double>& b, std::size_t columns) {
   for (std::size_t k = 0; k < n; ++k) {
-    double* row = &b[k * columns];
+    double* row = b.data() + k * columns;
     for (std::size_t c = 0; c < columns; ++c) row[c] /= upper[k * n + k];
     for (std::size_t j = k + 1; j < n; ++j) {
-      double* below = &b[j * columns];
+      double* below = b.data() + j * columns;
       const double factor = upper[k * n + j];
       for (std::size_t c = 0; c < columns; ++c) below[c] -= factor * row[c];
     }

@@ -448,11 +448,11 @@ TuneAnswer Tuner::State::answer() const {
     return answer;
   }
   if (!answer.finalist) {
-    answer.end = launched().size() > 1 ? TuneEnd::budget : TuneEnd::no_difference_shown;
+    const bool others = std::count_if(dropped.begin(), dropped.end(), [](const auto& why) { return why.empty(); }) > 1;
+    answer.end = others ? TuneEnd::budget : TuneEnd::no_difference_shown;
     answer.words.push_back(
-        launched().size() > 1
-            ? fmt::format("the budget ended before a confirmation; {} was the fastest so far", at(leader()).name)
-            : "nothing but the baseline runs");
+        others ? fmt::format("the budget ended before a confirmation; {} was the fastest so far", at(leader()).name)
+               : "nothing but the baseline runs");
     return answer;
   }
   const int finalist = *answer.finalist;
