@@ -105,7 +105,7 @@ class Deadline final : public ChildWatch {
 
   void hear(std::string_view) override {}
   int signal_due() override {
-    constexpr double kGrace_s = 5;
+    constexpr double kGrace_s = 2;
     const double past_s = ns_to_s(clock_.now_ns() - began_ns_) - limit_s_;
     if (past_s < 0) return 0;
     const int signal = !has_passed_ ? SIGTERM : past_s > kGrace_s ? SIGKILL : 0;

@@ -48,10 +48,18 @@ std::vector<TuneAxis> axes_of(const Settings& settings) {
   return axes;
 }
 
+// Whether some value of the axis would mean something to this configuration: 0 may be what switches a field off.
+bool applies(const TuneAxis& axis, const Field& field, Config config) {
+  return !field.applies || std::ranges::any_of(axis.values, [&](const std::string& value) {
+    field.set(config, value);
+    return field.applies(config);
+  });
+}
+
 // The place of the value among the axis' values; -1 where the axis means nothing, so that no local move changes it.
 int level_of(const TuneAxis& axis, const Config& config) {
   const Field& field = *find_field(axis.key);
-  if (field.applies && !field.applies(config)) return -1;
+  if (!applies(axis, field, config)) return -1;
   return static_cast<int>(std::ranges::find(axis.values, field.get(config)) - axis.values.begin());
 }
 

@@ -70,6 +70,13 @@ TEST_CASE("an axis that means nothing to a candidate has no level there, and mak
   CHECK_THAT(space_text(space), contains("4 combinations, 1 of them alike"));
 }
 
+TEST_CASE("a value that switches a field off has a level like any other", "[tune]") {
+  const TuneSpace space = space_of({"transport=loopback", "grpo.reward_delay_ms=20,0"});
+  REQUIRE(space.candidates.size() == 2);
+  CHECK(space.candidates[0].levels == std::vector<int>{0});
+  CHECK(space.candidates[1].levels == std::vector<int>{1});
+}
+
 TEST_CASE("an axis that changes what is computed is refused, and one that only rounds is not", "[tune]") {
   CHECK_THROWS_WITH(space_of({"grpo.prompts=8,16", "dispatcher=alltoall,rank_dedup"}),
                     contains("grpo.prompts (--set grpo.prompts)") && contains("fix: give these one value"));
