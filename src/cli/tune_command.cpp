@@ -17,6 +17,7 @@
 #include "cli/cli.hpp"
 #include "cli/rank_main.hpp"
 #include "cli/tune_session.hpp"
+#include "cli/tune_supervisor.hpp"
 #include "cluster/agree.hpp"
 #include "config/fields.hpp"
 #include "report/json.hpp"
@@ -35,8 +36,9 @@ struct TuneArguments {
   double launch_limit_s = 300;
   bool only_lists = false;
   bool is_unfit = false;
-  std::string resumed;   // folder
-  std::string replayed;  // file
+  bool is_isolated = false;  // new processes for each launch
+  std::string resumed;       // folder
+  std::string replayed;      // file
 };
 
 // The engine's seeds have 64 bits, and settings 53.
@@ -64,13 +66,13 @@ std::unique_ptr<TuneSession> open_session(const TuneArguments& arguments, const 
   const JournalHead head{.fingerprint = fingerprint_of(info),
                          .metric = arguments.metric,
                          .launch_limit_s = arguments.launch_limit_s,
+                         .is_isolated = arguments.is_isolated,
                          .policy = {.budget = parse_budget(arguments.budget, baseline.ranks),
                                     .tie_ratio = arguments.tie_ratio,
                                     .seed = baseline.seed},
                          .candidates = space.candidates};
   auto session = std::make_unique<TuneSession>(std::move(info), std::move(space), head, arguments.resumed);
-  std::fputs(fmt::format("{} candidates; tuning in {}\n", session->head().candidates.size(), session->folder()).c_str(),
-             stderr);
+  std::fputs(folder_line(session->folder()).c_str(), stderr);
   session->print_cost();
   return session;
 }
@@ -243,17 +245,15 @@ class RankLauncher {
   }
 
  private:
-  // On rank 0. A launch that has ended all ranks before, with no one left to say so, is not tried for ever.
+  // On rank 0: the next launch that has not ended all ranks before.
   std::optional<TuneLaunch> next() {
-    constexpr int kAttemptsMax = 2;
-    std::optional<TuneLaunch> launch;
-    while (session_ && (launch = session_->next()) && session_->begin_attempt() > kAttemptsMax) {
-      session_->add({.launch = *launch,
-                     .outcome = LaunchOutcome::failed,
-                     .reason = fmt::format("all ranks ended in the middle of it, {} times", kAttemptsMax)},
-                    {});
+    while (session_) {
+      const std::optional<TuneLaunch> launch = session_->next();
+      const std::optional<TuneRecord> lost = launch ? session_->lost(*launch) : std::nullopt;
+      if (!lost) return launch;
+      session_->add(*lost, {});
     }
-    return launch;
+    return std::nullopt;
   }
 
   // False when a signal came meanwhile. `launch`: on rank 0.
@@ -276,8 +276,6 @@ class RankLauncher {
                        .elapsed_s = ns_to_s(clock_.now_ns() - began_ns),
                        .reason = first_line(error.what())},
                       {});
-        std::fputs(fmt::format("to go on without it: moe-rl-bench tune --resume {}\n", session_->folder()).c_str(),
-                   stderr);
       }
       throw;
     }
@@ -318,6 +316,7 @@ void check(TuneArguments& arguments) {
   arguments.settings.file = arguments.resumed + "/config.yaml";
   const JournalHead head = read_journal(arguments.resumed + "/journal.jsonl").head;
   arguments.metric = head.metric;
+  arguments.is_isolated = head.is_isolated;
 }
 
 int tune(TuneArguments& arguments, const std::vector<std::string>& command_line) {
@@ -347,6 +346,8 @@ int tune(TuneArguments& arguments, const std::vector<std::string>& command_line)
     std::fputs(space_text(space).c_str(), stdout);
     return 0;
   }
+  if (machines.size() > 1 && !arguments.is_isolated)
+    return supervise_tune(static_cast<int>(machines.size()), command_line);
   const std::vector<Experiment> experiments = space.experiments;
   const auto session = open_session(arguments, settings, std::move(space), machines, command_line);
   return ProcessLauncher(arguments, *session).run(experiments);
@@ -376,7 +377,11 @@ void add_tune_command(CLI::App& app, const std::vector<std::string>& command_lin
                    "A launch that takes longer hangs; and so does one of 5 times the baseline's, but at least 10 s")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
-  command->add_flag("--unfit", arguments->is_unfit, "Run although doctor refuses this machine");
+  command->add_flag("--isolate", arguments->is_isolated,
+                    "Start new processes for each launch, instead of ranks that stay and make all else anew; with one "
+                    "rank it is always so");
+  command->add_flag("--unfit", arguments->is_unfit,
+                    "With processes of their own: launch although doctor refuses this machine");
   const auto resume =
       command->add_option("--resume", arguments->resumed, "Go on with the session in this folder")->type_name("DIR");
   command

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.hpp"
+#include "cli/tune_supervisor.hpp"
 
 namespace mrb {
 
@@ -73,13 +73,21 @@ double TuneSession::launch_limit_s() const {
   return usual_s > 0 ? std::min(limit_s, std::max(kAtLeast_s, kTimesUsual * usual_s)) : limit_s;
 }
 
-int TuneSession::begin_attempt() {
-  const std::string path = folder_ + "/in_flight";
-  int launch = 0, attempts = 0;
-  std::ifstream(path) >> launch >> attempts;
-  attempts = launch == launches() + 1 ? attempts + 1 : 1;
-  replace_file(path, fmt::format("{} {}\n", launches() + 1, attempts));
-  return attempts;
+std::optional<TuneRecord> TuneSession::lost(const TuneLaunch& launch) {
+  constexpr int kAttemptsMax = 3;
+  const int number = launches() + 1;
+  if (const auto lost = read_lost(folder_); lost && lost->number == number) {
+    return TuneRecord{.launch = launch, .outcome = lost->outcome, .elapsed_s = lost->elapsed_s, .reason = lost->reason};
+  }
+  const auto before = read_in_flight(folder_);
+  const int attempt = before && before->number == number ? before->attempt + 1 : 1;
+  if (attempt > kAttemptsMax) {
+    return TuneRecord{.launch = launch,
+                      .outcome = LaunchOutcome::failed,
+                      .reason = fmt::format("all ranks ended in the middle of it, {} times", kAttemptsMax)};
+  }
+  write_in_flight(folder_, {.number = number, .attempt = attempt, .limit_s = launch_limit_s()});
+  return std::nullopt;
 }
 
 void TuneSession::add(TuneRecord record, const std::vector<StepWork>& work) {

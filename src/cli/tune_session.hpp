@@ -28,8 +28,9 @@ class TuneSession {
   // Launches of a candidate that was seen to compute something else are recorded as such, and not asked for.
   std::optional<TuneLaunch> next();
 
-  // Before a launch that may take this process down with it: how often it was begun now, over all resumptions.
-  int begin_attempt();
+  // Asked before a launch that may take all ranks down with it: what is known of it when it has done so before, or
+  // nothing when it is to be tried, which is then on disk for whoever starts the ranks again.
+  std::optional<TuneRecord> lost(const TuneLaunch&);
 
   // After so long a launch hangs: the given limit, and less once the baseline has shown what is usual.
   double launch_limit_s() const;

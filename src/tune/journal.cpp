@@ -66,6 +66,7 @@ std::string head_line(const JournalHead& head) {
                      {"fingerprint", head.fingerprint},
                      {"metric", head.metric},
                      {"launch_limit_s", head.launch_limit_s},
+                     {"is_isolated", head.is_isolated},
                      {"budget_launches", policy.budget.launches},
                      {"budget_elapsed_s", policy.budget.elapsed_s},
                      {"tie_ratio", policy.tie_ratio},

@@ -15,6 +15,7 @@ struct JournalHead {
   std::string fingerprint;  // of build and machine: measurements under another one are not comparable
   std::string metric;       // what step_s is
   double launch_limit_s = 0;
+  bool is_isolated = false;  // each launch had processes of its own
   TunePolicy policy;
   std::vector<TuneCandidate> candidates;
 };
