@@ -34,6 +34,7 @@ constexpr int kLooks = 12;  // that the race takes at most
 
 constexpr int kConfirmBlocksMin = 6, kConfirmBlocksMax = 12;
 constexpr int kConfirmBlocksFewest = 3;  // of a small budget; fewer show nothing
+constexpr double kNoiseUsual = 0.012;    // of one launch; a search has too few repeats to believe less
 constexpr double kNoiseMax = 0.10;       // of one launch
 
 }  // namespace
@@ -138,12 +139,12 @@ struct Tuner::State {
     return launches_left() - plan.blocks * (plan.finalists + 1);
   }
 
-  // The log of the gain over the baseline, less one standard deviation of what is believed about it.
+  // The log of the gain over the baseline, less two standard deviations of what is believed about it.
   double least_gain(int c) const {
     if (c == 0) return 0;
     const Beliefs beliefs = surrogate.beliefs({0, c});
     const double variance = beliefs.variance[0] + beliefs.variance[1] - 2 * beliefs.covariance(0, 1);
-    return beliefs.mean[0] - beliefs.mean[1] - std::sqrt(std::max(variance, 0.0));
+    return beliefs.mean[0] - beliefs.mean[1] - 2 * std::sqrt(std::max(variance, 0.0));
   }
 
   struct Confirmation {
@@ -153,7 +154,7 @@ struct Tuner::State {
   // The fastest is confirmed against the baseline and the runner-up. Where the baseline itself is the close rival, all
   // launches go into that comparison.
   Confirmation plan_for(double log_gain, int launches) const {
-    const double noise_sd = surrogate.noise_sd();
+    const double noise_sd = std::max(surrogate.noise_sd(), kNoiseUsual);
     const int most = std::min(kConfirmBlocksMax, launches / 2);
     const bool clear = blocks_to_show(log_gain, noise_sd, 2, kConfirmBlocksMin, kConfirmBlocksMax) == kConfirmBlocksMin;
     if (clear && launches >= 3 * kConfirmBlocksMin) return {2, kConfirmBlocksMin};

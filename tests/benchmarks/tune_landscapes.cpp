@@ -233,11 +233,11 @@ class Draw {
     const std::size_t count = world_.log_s.size();
     std::vector<double> of_family(64);
     for (double& error : of_family) error = kError / std::sqrt(2.0) * random_.normal();
-    std::vector<std::vector<double>> of_level;  // as wrong about each axis as about any other
+    std::vector<std::vector<double>> of_axis;  // as wrong about each axis as about any other
     for (const int levels : sizes_) {
-      of_level.emplace_back();
+      of_axis.emplace_back();
       for (int level = 0; level < levels; ++level) {
-        of_level.back().push_back(kError / std::sqrt(static_cast<double>(sizes_.size())) * random_.normal());
+        of_axis.back().push_back(kError / std::sqrt(static_cast<double>(sizes_.size())) * random_.normal());
       }
     }
     std::vector<std::size_t> other(count);
@@ -253,6 +253,12 @@ class Draw {
           break;
         case Model::family_error:
           log_s = truth + error / std::sqrt(2.0) + of_family[family(c)];
+          break;
+        case Model::axis_error:
+          log_s = truth;
+          for (std::size_t axis = 0; axis < of_axis.size(); ++axis) {
+            log_s += of_axis[axis][static_cast<std::size_t>(world_.candidates[c].levels[axis])];
+          }
           break;
         case Model::shuffled:
           log_s = world_.log_s[other[c]];

@@ -164,9 +164,18 @@ TEST_CASE("two settings that failed together are believed to fail again", "[tune
   const std::vector<TuneCandidate> candidates = grid();
   const auto index = [](int a, int b, int c) { return 20 * a + 4 * b + c; };
   const auto chances =
-      runs_chances(candidates, {index(1, 1, 0), index(2, 2, 1), index(1, 0, 1)}, {index(1, 2, 0), index(1, 2, 3)});
+      runs_chances(candidates, {index(1, 1, 0), index(2, 2, 1), index(1, 0, 3)}, {index(1, 2, 0), index(1, 2, 3)});
   const auto chance = [&](int a, int b, int c) { return chances[static_cast<std::size_t>(index(a, b, c))]; };
-  CHECK(chance(1, 2, 2) == Approx(0.5 / 2.5));  // never ran with levels 1 and 2 of the first axes
-  CHECK(chance(4, 4, 2) == 1);                  // nothing is known of its levels
-  CHECK(chance(2, 2, 2) == Approx(1.5 / 3.5));  // level 2 of the second axis: one ran, two failed
+  // Levels 1 and 2 of the first two axes are in both failures and in nothing that ran: the only suspects, two failures.
+  CHECK(chance(1, 2, 2) == Approx(0.25));
+  CHECK(chance(2, 2, 0) == 1);
+  CHECK(chance(4, 4, 2) == 1);
+}
+
+TEST_CASE("of several causes of one failure each is as likely", "[tune]") {
+  const std::vector<TuneCandidate> candidates = grid();
+  const auto chances = runs_chances(candidates, {}, {0});  // three levels and three pairs of them, half sure
+  CHECK(chances[0] == Approx(0.5));
+  CHECK(chances[1] == Approx(1 - 0.5 * 3 / 6));  // all but the third axis' level and its two pairs
+  CHECK(chances[25] == Approx(1));               // none
 }
