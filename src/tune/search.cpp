@@ -131,6 +131,7 @@ std::vector<Pick> best_picks(const Surrogate& surrogate, const std::vector<int>&
   Beliefs beliefs = surrogate.beliefs(shortlist);
   const std::size_t last = shortlist.size() - 1;
   beliefs.condition_on(static_cast<int>(last));  // the incumbent is in every block
+  const auto looks = surrogate.second_looks();
   std::vector<bool> taken(shortlist.size());
   std::vector<Pick> picks;
   while (static_cast<int>(picks.size()) < count && picks.size() < last) {
@@ -140,8 +141,11 @@ std::vector<Pick> best_picks(const Surrogate& surrogate, const std::vector<int>&
       if (taken[i]) continue;
       const double variance = kDoubt * (beliefs.variance[i] + beliefs.variance[last] -
                                         2 * beliefs.covariance(static_cast<int>(i), static_cast<int>(last)));
-      const double gain = expected_improvement(beliefs.mean[i] - beliefs.mean[last], variance) *
-                          runs_chance[static_cast<std::size_t>(shortlist[i])];
+      double gain = expected_improvement(beliefs.mean[i] - beliefs.mean[last], variance);
+      if (const auto& look = looks[static_cast<std::size_t>(shortlist[i])]) {
+        gain += look->straggler_chance * expected_improvement(look->mean - beliefs.mean[last], look->variance);
+      }
+      gain *= runs_chance[static_cast<std::size_t>(shortlist[i])];
       // What differs by rounding alone is equal, so that a replay on another machine picks the same.
       if (best.candidate < 0 || gain > best.expected_gain * (1 + 1e-9)) best = {shortlist[i], gain}, position = i;
     }
