@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "tune/confirmation.hpp"
 #include "tune/elimination.hpp"
+#include "tune/measured.hpp"
 #include "tune/search.hpp"
 #include "tune/smoothing.hpp"
 #include "tune/surrogate.hpp"
@@ -178,4 +179,19 @@ TEST_CASE("of several causes of one failure each is as likely", "[tune]") {
   CHECK(chances[0] == Approx(0.5));
   CHECK(chances[1] == Approx(1 - 0.5 * 3 / 6));  // all but the third axis' level and its two pairs
   CHECK(chances[25] == Approx(1));               // none
+}
+
+TEST_CASE("what a block adds to all its launches is not held against who was in it", "[tune]") {
+  // Candidates 1, 2 and 3 take 1.0, 1.2 and 1.5 in log time; block 0 adds -0.1 and block 1 adds 0.1.
+  const auto means = mean_log_times(std::vector<Observation>{{1, 0, 0.9}, {2, 0, 1.1}, {1, 1, 1.1}, {3, 1, 1.6}});
+  CHECK(means.at(1) == Approx(1.0));
+  CHECK(means.at(2) == Approx(1.2));
+  CHECK(means.at(3) == Approx(1.5));
+}
+
+TEST_CASE("Kendall's tau counts the pairs that agree, less those that do not", "[tune]") {
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(kendall_tau(Points{{1, 10}, {2, 20}, {3, 30}, {4, 40}}) == 1);
+  CHECK(*kendall_tau(Points{{1, 10}, {2, 20}, {3, 40}, {4, 30}}) == Approx(4.0 / 6));  // five agree, one does not
+  CHECK_FALSE(kendall_tau(Points{{1, 1}, {2, 2}, {3, 3}}));
 }
