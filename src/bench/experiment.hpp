@@ -78,6 +78,15 @@ struct StepSample {
   std::uint64_t dispatch_wire_bytes_between_nodes = 0;  // the part of it that left its node
 };
 
+// What went over the network in one launch, warm-up and all.
+struct TrafficSample {
+  std::string nic_source;          // whose counters: "tx_bytes of lo"; empty when no interface counts these bytes
+  std::uint64_t nic_bytes = 0;     // sent, as they say, all hosts
+  std::uint64_t handed_bytes = 0;  // to the transport, for ranks that these interfaces lead to, all ranks
+  // By rank: how long the others waited for it after half of those that they waited for had come (Channel::Traffic).
+  std::vector<std::int64_t> late_ns;
+};
+
 // Transports, endpoints, buffers, dispatcher and policy made anew, then all of their steps.
 struct LaunchSample {
   int block = 0;
@@ -85,6 +94,7 @@ struct LaunchSample {
   std::string transport;  // what really carried the bytes: "libfabric", "mpi"
   std::string provider;   // "shm", "tcp;ofi_rxm", "vader"
   std::vector<StepSample> steps;
+  TrafficSample traffic;
 };
 
 enum class ResultStatus {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/dispatcher_options.hpp"
+#include "bench/traffic_meter.hpp"
 #include "cluster/agree.hpp"
 #include "compute/backend.hpp"
 #include "config/roles.hpp"
@@ -104,8 +105,7 @@ struct Launch::Parts {
         phases(context.clock) {
     const Config& config = experiment.config;
     if (roles.apart) {
-      const int replica = trains ? 0 : 1 + roles.rollout_rank(context.bootstrap.rank()) / roles.rollout_expert_parallel;
-      group_bootstrap = context.bootstrap.split(replica);
+      group_bootstrap = context.bootstrap.split(group_of(context.bootstrap.rank()));
       group_transport = open(*group_bootstrap);
       own_group.emplace(*group_transport, *group_bootstrap, config.transport.timeout_s);
     }
@@ -126,6 +126,23 @@ struct Launch::Parts {
     DispatcherOptions options = dispatcher_options(side, context.ranks_per_node);
     options.phases = &phases;
     return options;
+  }
+
+  // Which ranks share their experts: one number for each such group.
+  int group_of(int rank) const {
+    return roles.trains(rank) ? 0 : 1 + roles.rollout_rank(rank) / roles.rollout_expert_parallel;
+  }
+
+  // Of this rank, each with the ranks that it leads to.
+  std::vector<TrafficMeter::Part> channels() {
+    std::vector<TrafficMeter::Part> channels = {{world, {}}};
+    if (own_group) channels.push_back({*own_group, {}});
+    const int mine = context.bootstrap.rank();
+    for (int rank = 0; rank < context.bootstrap.size(); ++rank) {
+      channels.front().ranks.push_back(rank);
+      if (own_group && group_of(rank) == group_of(mine)) channels.back().ranks.push_back(rank);
+    }
+    return channels;
   }
 
   // Of those that share this rank's experts.
@@ -180,8 +197,10 @@ LaunchSample Launch::run(int warmup_steps, int counted_steps, const std::functio
   Parts& parts = *parts_;
   Bootstrap& bootstrap = parts.context.bootstrap;
   LaunchSample launch{.transport = parts.world.capabilities().name, .provider = parts.world.capabilities().provider};
+  TrafficMeter meter(bootstrap, parts.world.capabilities(), parts.channels());
   const std::vector<RankStep> mine = parts.schedule->run(warmup_steps + counted_steps, interrupted);
   parts.world.drain(bootstrap);
+  launch.traffic = meter.stop();
   const std::string record = rank_record(mine);
   const auto records = bootstrap.all_gather(std::as_bytes(std::span(record)));
   // A rank that generates may not have heard of the last step when it was told to stop.

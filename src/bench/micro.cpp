@@ -15,6 +15,7 @@
 #include "bench/dispatcher_options.hpp"
 #include "bench/micro_bench.hpp"
 #include "bench/plan.hpp"
+#include "bench/traffic_meter.hpp"
 #include "cluster/machine.hpp"
 #include "cluster/nic_counters.hpp"
 #include "dispatch/routing_source.hpp"
@@ -38,11 +39,10 @@ std::string label_of(Point point, bool is_dispatch) {
   return label;
 }
 
-// Collective. As the machines call themselves.
+// Collective.
 bool are_on_one_host(Bootstrap& bootstrap) {
-  const std::string mine = read_machine().host;
-  const auto all = bootstrap.all_gather(std::as_bytes(std::span(mine)));
-  return std::ranges::all_of(all, [&](const auto& theirs) { return theirs == all.front(); });
+  const auto hosts = hosts_of(bootstrap);
+  return std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); });
 }
 
 // Rows of one dispatch and what is made of them, in f32: tokens, their sums, and the rows that come here.

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "bench/comparison.hpp"
+#include "bench/traffic_meter.hpp"
 
 namespace mrb {
 
@@ -74,6 +75,10 @@ class Runner {
     sample.index = record_.launches_done++;
     if (!is_first_) return;
     const double rate = launch_tokens_per_s(sample);
+    const std::string doubt = efa_doubt(sample);
+    if (!doubt.empty() && result.launches.empty()) {
+      record_.notes.push_back(fmt::format("not comparable: {}: {}", result.experiment.label, doubt));
+    }
     result.launches.push_back(std::move(sample));
     report(fmt::format("launch {:>3} of {}  block {}  {:<32} {:>9.0f} tokens/s  {:.1f} s", record_.launches_done,
                        record_.launches_planned, block + 1, result.experiment.label, rate,

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "bench/plan.hpp"
 #include "bench/runner.hpp"
+#include "bench/traffic_meter.hpp"
 #include "cli/cli.hpp"
 #include "cli/rank_main.hpp"
 #include "cluster/agree.hpp"
@@ -116,8 +117,27 @@ class Run {
  private:
   void save(const RunRecord& record) {
     if (record.status != "running") info_.ended = utc_now();
+    info_.diagnosis = diagnosis_;
+    for (const Result& result : record.results) doubt(result);
     folder_->write("result.json", result_json(info_, record));
     for (const TunedConfig& tuned : tuned_configs(info_, record)) folder_->write(tuned.file, tuned.yaml);
+  }
+
+  // What only the launches can show: where the bytes went.
+  void doubt(const Result& result) {
+    for (const LaunchSample& launch : result.launches) {
+      const std::string problem = efa_doubt(launch);
+      if (problem.empty()) continue;
+      info_.diagnosis.findings.push_back(
+          {.id = "efa-traffic",
+           .scope = Scope::job,
+           .severity = Severity::warn,
+           .problem = result.experiment.label + ": " + problem,
+           .reads = "the devices' tx_bytes around each launch",
+           .why = "the bytes did not go over EFA, whatever the logs say",
+           .fix = "moe-rl-bench doctor --network; FI_LOG_LEVEL=info says what libfabric chose"});
+      return;
+    }
   }
 
   Bootstrap& bootstrap_;

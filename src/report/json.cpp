@@ -18,6 +18,10 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
 Json step_json(const StepSample& step) {
   Json phases = Json::object();
   for (const auto& [name, phase] : step.phases) {
@@ -61,6 +65,11 @@ Json result_cell(const std::vector<Result>& results, const Result& result) {
                         {"block", launch.block},
                         {"transport", launch.transport},
                         {"provider", launch.provider},
+                        {"nic",
+                         {{"source", text_or_null(launch.traffic.nic_source)},
+                          {"sent_bytes", launch.traffic.nic_bytes},
+                          {"handed_bytes", launch.traffic.handed_bytes}}},
+                        {"late_ns", launch.traffic.late_ns},
                         {"tokens_per_s", number(launch_tokens_per_s(launch))},
                         {"steps", steps}});
   }
@@ -69,7 +78,7 @@ Json result_cell(const std::vector<Result>& results, const Result& result) {
                {"label", result.experiment.label},
                {"baseline", result.experiment.is_baseline},
                {"status", status_text(result.status)},
-               {"reason", result.reason.empty() ? Json(nullptr) : Json(result.reason)},
+               {"reason", text_or_null(result.reason)},
                {"source", result.source},
                {"params", config_json(result.experiment.config)},
                {"launches", launches}};

@@ -65,12 +65,15 @@ Json step() {
 }
 
 Json cell() {
-  const Json launch = object({{"index", kCount},
-                              {"block", kCount},
-                              {"transport", kText},
-                              {"provider", kText},
-                              {"tokens_per_s", kNumber},
-                              {"steps", list_of(step())}});
+  const Json launch =
+      object({{"index", kCount},
+              {"block", kCount},
+              {"transport", kText},
+              {"provider", kText},
+              {"tokens_per_s", kNumber},
+              {"steps", list_of(step())}},
+             {{"nic", object({{"source", kTextOrNull}, {"sent_bytes", kCount}, {"handed_bytes", kCount}})},
+              {"late_ns", list_of(kCount)}});
   const Json metric = object({{"unit", kText},
                               {"better", one_of({"higher", "lower"})},
                               {"n", kCount},

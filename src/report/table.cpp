@@ -201,7 +201,46 @@ std::string variant_rows(const RunInfo& info, const RunRecord& record) {
          role_lines(record);
 }
 
-std::string phase_rows(const Result& result) {
+// A host or rank that others wait for so many times as long as if all were alike is named as such.
+constexpr double kStandsOut = 1.5;
+
+// What the interfaces counted beside what they were handed, over whole launches.
+std::string nic_text(const Result& result) {
+  TrafficSample sum;
+  for (const LaunchSample& launch : result.launches) {
+    sum.nic_source = launch.traffic.nic_source;
+    sum.nic_bytes += launch.traffic.nic_bytes;
+    sum.handed_bytes += launch.traffic.handed_bytes;
+  }
+  if (sum.nic_source.empty()) return "no interface counts what it carries";
+  if (sum.handed_bytes == 0) return "nothing had to leave its host";
+  return fmt::format("{:.2f} of the {} that whole launches handed over ({})",
+                     static_cast<double>(sum.nic_bytes) / static_cast<double>(sum.handed_bytes),
+                     bytes_text(sum.handed_bytes), sum.nic_source);
+}
+
+// Whom the others waited for: the host, or on one host the rank.
+std::string late_line(const RunInfo& info, const Result& result) {
+  std::map<std::string, double> late_s;
+  double all_s = 0;
+  for (const LaunchSample& launch : result.launches) {
+    for (std::size_t rank = 0; rank < launch.traffic.late_ns.size(); ++rank) {
+      const double s = ns_to_s(launch.traffic.late_ns[rank]);
+      late_s[info.nodes.size() > 1 ? info.ranks.at(rank).host : fmt::format("rank {}", rank)] += s;
+      all_s += s;
+    }
+  }
+  if (late_s.size() < 3 || all_s <= 0) return "";  // of two, each is the one that the other waits for
+  const auto latest =
+      std::max_element(late_s.begin(), late_s.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const double share = latest->second / all_s, fair = 1.0 / static_cast<double>(late_s.size());
+  return fmt::format(
+      "# last to arrive: {} for {:.0f}% of the {:.3g} s that ranks waited for the slower half of others{}\n",
+      latest->first, 100 * share, all_s,
+      share > kStandsOut * fair ? fmt::format(" (of {} alike: {:.0f}%)", late_s.size(), 100 * fair) : "");
+}
+
+std::string phase_rows(const RunInfo& info, const Result& result) {
   const StepMeans means = mean_step(result);
   std::string text = fmt::format("#\n# phases of {}, a mean step\n# {:<30}  {:>10}  {:>10}  {:>8}\n",
                                  result.experiment.label, "phase", "slowest ms", "fastest ms", "share %");
@@ -215,8 +254,9 @@ std::string phase_rows(const Result& result) {
   const auto bytes = [](double mean) { return bytes_text(static_cast<std::uint64_t>(mean)); };
   text += fmt::format(
       "# dispatch and combine of a step, all ranks: {} logical (from the routing), {} wire (as handed to "
-      "the transport), NIC: not counted here\n",
-      bytes(means.logical_bytes), bytes(means.wire_bytes));
+      "the transport); NIC: {}\n",
+      bytes(means.logical_bytes), bytes(means.wire_bytes), nic_text(result));
+  text += late_line(info, result);
   return text +
          (means.marked == 0
               ? fmt::format("# phases and idle add up to the wall time within {:.0f}% on every rank, in all {}\n",
@@ -259,16 +299,16 @@ std::string work_line(const RunRecord& record) {
              difference, same_tokens, variants);
 }
 
-std::string choice_lines(const RunRecord& record) {
+std::string choice_lines(const RunInfo& info, const RunRecord& record) {
   std::string text;
   for (const Result& baseline : record.results) {
     if (find_baseline(record.results, baseline) != &baseline) continue;
     const Result& winner = choose(record.results, baseline);
-    text += phase_rows(baseline);
+    text += phase_rows(info, baseline);
     if (&winner == &baseline) {
       text += fmt::format("#\n# use: {}, the baseline: no variant was shown to be faster\n", winner.experiment.label);
     } else {
-      text += phase_rows(winner);
+      text += phase_rows(info, winner);
       text += fmt::format("#\n# use: {}: {} tokens/s against {}\n", winner.experiment.label,
                           ratio_text(winner.against_baseline), baseline.experiment.label);
     }
@@ -279,7 +319,7 @@ std::string choice_lines(const RunRecord& record) {
 }  // namespace
 
 std::string run_table(const RunInfo& info, const RunRecord& record, const std::string& folder) {
-  std::string text = header(info, record) + variant_rows(info, record) + choice_lines(record) + work_line(record);
+  std::string text = header(info, record) + variant_rows(info, record) + choice_lines(info, record) + work_line(record);
   text += fmt::format("# results: {}/result.json", folder);
   for (const TunedConfig& tuned : tuned_configs(info, record)) text += fmt::format(", {}", tuned.file);
   return text + "\n";

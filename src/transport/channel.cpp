@@ -134,23 +134,31 @@ void Channel::wait_puts(Tag tag, std::span<const std::size_t> puts_from, std::st
     const auto found = arrivals_.find(immediate_of(tag, peer));
     return found == arrivals_.end() ? std::size_t{0} : found->second;
   };
+  missing_.clear();
+  int awaited = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    awaited += expected(peer) > 0 ? 1 : 0;
+    if (arrived(peer) < expected(peer)) missing_.push_back(peer);
+  }
+  const auto half = static_cast<std::size_t>(awaited - awaited / 2);
+  std::int64_t half_came_ns = missing_.empty() ? 0 : steady_now_ns();
   Waiter waiter(timeout_ns_);
-  int peer = 0;  // those below have all arrived
-  while (true) {
-    while (peer < size_ && arrived(peer) >= expected(peer)) ++peer;
-    if (peer == size_) break;
+  while (!missing_.empty()) {
     poll();
-    if (!waiter.again()) {
-      std::string missing;
-      for (int p = peer; p < size_; ++p) {
-        if (arrived(p) >= expected(p)) continue;
-        missing +=
-            fmt::format("{}rank {} ({} of {} puts arrived)", missing.empty() ? "" : ", ", p, arrived(p), expected(p));
-      }
-      throw Error(ErrorKind::timeout,
-                  fmt::format("{}: waited {} s for {}{}", operation, ns_to_s(timeout_ns_), missing, state(tag)),
-                  fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", peer));
+    const bool had_half = missing_.size() <= half;
+    const int last = missing_.back();
+    if (!arrived_.empty()) std::erase_if(missing_, [&](int peer) { return arrived(peer) >= expected(peer); });
+    if (!had_half && missing_.size() <= half) half_came_ns = steady_now_ns();
+    if (missing_.empty()) traffic_.late_ns[static_cast<std::size_t>(last)] += steady_now_ns() - half_came_ns;
+    if (waiter.again() || missing_.empty()) continue;
+    std::string who;
+    for (const int peer : missing_) {
+      who += fmt::format("{}rank {} ({} of {} puts arrived)", who.empty() ? "" : ", ", peer, arrived(peer),
+                         expected(peer));
     }
+    throw Error(ErrorKind::timeout,
+                fmt::format("{}: waited {} s for {}{}", operation, ns_to_s(timeout_ns_), who, state(tag)),
+                fmt::format("look at rank {} first; if it is alive, raise transport.timeout_s", missing_.front()));
   }
   for (int p = 0; p < size_; ++p) {
     if (expected(p) > 0) arrivals_.erase(immediate_of(tag, p));
@@ -214,7 +222,8 @@ std::string Channel::state(Tag tag) const {
 }
 
 void Channel::reset_traffic() {
-  traffic_ = {.bytes_to = std::vector<std::uint64_t>(static_cast<std::size_t>(size_))};
+  const auto peers = static_cast<std::size_t>(size_);
+  traffic_ = {.bytes_to = std::vector<std::uint64_t>(peers), .late_ns = std::vector<std::int64_t>(peers)};
 }
 
 }  // namespace mrb

@@ -75,6 +75,9 @@ class Channel {
     std::vector<std::uint64_t> bytes_to;  // by peer, payload as handed to the transport
     std::uint64_t puts = 0;
     std::uint64_t retries = 0;  // puts the transport could not take at once
+    // By peer: how long this rank waited for it after half of those that it waited for had come, summed over the
+    // exchanges in which that peer was the last. A slow rank, and one behind a slow link, stand out.
+    std::vector<std::int64_t> late_ns;
   };
   const Traffic& traffic() const { return traffic_; }
   void reset_traffic();
@@ -95,12 +98,13 @@ class Channel {
   std::size_t rails_;
   Tag next_tag_ = 0;
   std::vector<std::size_t> puts_from_;                       // scratch of wait_arrivals()
+  std::vector<int> missing_;                                 // scratch of wait_puts(): peers, ascending
   std::vector<std::uint32_t> arrived_;                       // scratch of poll()
   std::unordered_map<std::uint32_t, std::size_t> arrivals_;  // immediate -> puts not yet waited for
   Traffic traffic_;
   std::vector<std::uint64_t> puts_to_;    // by peer, since the channel was made
   std::vector<std::uint64_t> puts_came_;  // by sender
-  std::vector<Channel*> others_;  // that poll together with this one
+  std::vector<Channel*> others_;          // that poll together with this one
 };
 
 }  // namespace mrb

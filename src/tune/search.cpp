@@ -20,6 +20,9 @@ namespace {
 constexpr double kDoubt = 1.5;
 constexpr std::size_t kShortlistBest = 240, kShortlistOther = 80;
 
+// Two axes (or one, twice), and a level of each.
+using Corner = std::array<int, 4>;
+
 // Of max(0, -difference), for a difference that is normal.
 double expected_improvement(double mean, double variance) {
   const double sd = std::sqrt(std::max(variance, 0.0));
@@ -65,28 +68,42 @@ std::vector<int> opening_block(const std::vector<TuneCandidate>& candidates, int
 std::vector<double> runs_chances(const std::vector<TuneCandidate>& candidates, const std::vector<int>& ran,
                                  const std::vector<int>& failed) {
   std::vector<double> chances(candidates.size(), 1);
-  if (failed.empty()) return chances;
-  struct Fared {
-    int ran = 0, failed = 0;
-  };
-  std::map<std::array<int, 4>, Fared> corners;  // two axes (or one, twice) and their levels
-  const auto each_corner = [&](int c, const auto& visit) {
+  const auto corners_of = [&](int c) {
     const std::vector<int>& levels = candidates[static_cast<std::size_t>(c)].levels;
+    std::vector<Corner> corners;
     for (std::size_t a = 0; a < levels.size(); ++a) {
       for (std::size_t b = 0; b <= a; ++b) {
-        visit(std::array{static_cast<int>(a), static_cast<int>(b), levels[a], levels[b]});
+        corners.push_back({static_cast<int>(a), static_cast<int>(b), levels[a], levels[b]});
       }
     }
+    return corners;
   };
-  for (const int c : ran) each_corner(c, [&](const auto& corner) { ++corners[corner].ran; });
-  for (const int c : failed) each_corner(c, [&](const auto& corner) { ++corners[corner].failed; });
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    each_corner(static_cast<int>(c), [&](const auto& corner) {
-      const auto fared = corners.find(corner);
-      if (fared == corners.end()) return;
-      const double runs = fared->second.ran + 0.5;
-      chances[c] = std::min(chances[c], runs / (runs + fared->second.failed));
-    });
+  std::set<Corner> innocent;
+  for (const int c : ran) {
+    for (const Corner& corner : corners_of(c)) innocent.insert(corner);
+  }
+  for (std::vector<int> unexplained = failed; !unexplained.empty();) {
+    std::map<Corner, int> blame;
+    for (const int c : unexplained) {
+      for (const Corner& corner : corners_of(c)) {
+        if (!innocent.contains(corner)) ++blame[corner];
+      }
+    }
+    int most = 0;
+    for (const auto& [corner, failures] : blame) most = std::max(most, failures);
+    if (most == 0) break;  // by more than two settings together
+    std::erase_if(blame, [&](const auto& of) { return of.second < most; });
+    const auto suspects_in = [&](int c) {
+      const std::vector<Corner> corners = corners_of(c);
+      return std::count_if(corners.begin(), corners.end(),
+                           [&](const Corner& corner) { return blame.contains(corner); });
+    };
+    const double sure = 1 - std::ldexp(1.0, -most);
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      const double share = static_cast<double>(suspects_in(static_cast<int>(c))) / static_cast<double>(blame.size());
+      chances[c] *= 1 - sure * share;
+    }
+    std::erase_if(unexplained, [&](int c) { return suspects_in(c) > 0; });
   }
   return chances;
 }
@@ -114,6 +131,7 @@ std::vector<Pick> best_picks(const Surrogate& surrogate, const std::vector<int>&
   Beliefs beliefs = surrogate.beliefs(shortlist);
   const std::size_t last = shortlist.size() - 1;
   beliefs.condition_on(static_cast<int>(last));  // the incumbent is in every block
+  const auto looks = surrogate.second_looks();
   std::vector<bool> taken(shortlist.size());
   std::vector<Pick> picks;
   while (static_cast<int>(picks.size()) < count && picks.size() < last) {
@@ -123,8 +141,11 @@ std::vector<Pick> best_picks(const Surrogate& surrogate, const std::vector<int>&
       if (taken[i]) continue;
       const double variance = kDoubt * (beliefs.variance[i] + beliefs.variance[last] -
                                         2 * beliefs.covariance(static_cast<int>(i), static_cast<int>(last)));
-      const double gain = expected_improvement(beliefs.mean[i] - beliefs.mean[last], variance) *
-                          runs_chance[static_cast<std::size_t>(shortlist[i])];
+      double gain = expected_improvement(beliefs.mean[i] - beliefs.mean[last], variance);
+      if (const auto& look = looks[static_cast<std::size_t>(shortlist[i])]) {
+        gain += look->straggler_chance * expected_improvement(look->mean - beliefs.mean[last], look->variance);
+      }
+      gain *= runs_chance[static_cast<std::size_t>(shortlist[i])];
       // What differs by rounding alone is equal, so that a replay on another machine picks the same.
       if (best.candidate < 0 || gain > best.expected_gain * (1 + 1e-9)) best = {shortlist[i], gain}, position = i;
     }

@@ -23,9 +23,10 @@ struct Pick {
 std::vector<Pick> best_picks(const Surrogate&, const std::vector<int>& candidates,
                              const std::vector<double>& runs_chance, int incumbent, int count, std::uint64_t seed);
 
-// For each candidate the chance that it runs: what fails are mostly two settings together, or one. So it is the least,
-// over its levels and pairs of levels, of the share that ran of those launched with them, with half a launch more that
-// ran; 1 while none has failed.
+// For each candidate the chance that it runs. What fails is mostly two settings together, or one: the pairs of levels
+// (or single levels) that most failures have in common and that nothing had which ran are the suspects; when several
+// are equally suspect, each is as likely as the others; what they do not explain is looked at again without it. A cause
+// is the surer the more failures it explains: half sure of one, three quarters of two. 1 while none has failed.
 std::vector<double> runs_chances(const std::vector<TuneCandidate>&, const std::vector<int>& ran,
                                  const std::vector<int>& failed);
 

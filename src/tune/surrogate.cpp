@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "tune/smoothing.hpp"
@@ -18,6 +19,9 @@ constexpr double kSlopeVariance = 0.5;  // around 1: a model that is right, one 
 // steps, each known within a factor of about three.
 constexpr double kStructure = 0.2, kOwn = 0.1, kNoise = 0.012, kBlock = 0.03, kPriorSd = 1.0;
 constexpr double kAxis = -0.8, kAxisPriorSd = 1.5;  // log-odds
+
+// Launches that something else on the machine made slow: how many, and by how much at most (in log time).
+constexpr double kStragglerShare = 0.03, kStragglerMost = 0.4;
 
 double square(double x) {
   return x * x;
@@ -251,6 +255,32 @@ Beliefs Surrogate::beliefs(std::vector<int> candidates) const {
   for (double& variance : beliefs.variance) variance = std::max(variance, 1e-12);
   beliefs.candidates = std::move(candidates);
   return beliefs;
+}
+
+// What is left of an observation when the others are known (Rasmussen and Williams, 5.12): its mean is y - w / k and its
+// variance 1 / k, for k on the diagonal of the inverse covariance and w = inverse x residual.
+std::vector<std::optional<Surrogate::SecondLook>> Surrogate::second_looks() const {
+  const std::size_t n = observations_.size();
+  std::vector<int> launches(smooth_.size());
+  for (const Observation& observation : observations_) ++launches[static_cast<std::size_t>(observation.candidate)];
+  std::vector<std::optional<SecondLook>> looks(smooth_.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    const int c = observations_[i].candidate;
+    if (launches[static_cast<std::size_t>(c)] != 1) continue;
+    std::vector<double> column(n, 0);
+    column[i] = 1;
+    solve_lower(upper_, n, column, 1);
+    const double inverse = std::inner_product(column.begin(), column.end(), column.begin(), 0.0);
+    const double late = weight_[i] / inverse, variance = 1 / inverse;  // by how much it was slower than expected
+    if (late <= 0 || late >= kStragglerMost) continue;
+    const double usual =
+        (1 - kStragglerShare) * std::exp(-late * late / variance / 2) / std::sqrt(2 * std::numbers::pi * variance);
+    const double straggler = kStragglerShare / kStragglerMost;
+    const double own = std::max(variance - noise_variance_, 1e-12);
+    const Beliefs with = beliefs({c});
+    looks[static_cast<std::size_t>(c)] = {with.mean[0] - late * own / variance, own, straggler / (straggler + usual)};
+  }
+  return looks;
 }
 
 double Surrogate::noise_sd() const {

@@ -10,6 +10,7 @@
 // what remains are the differences inside blocks: this is the paired comparison of a race, over all candidates at once.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,7 +51,14 @@ class Surrogate {
 
   std::vector<double> means() const;  // of every candidate
   Beliefs beliefs(std::vector<int> candidates) const;
-  double noise_sd() const;  // of the logarithm of one launch's time
+  // Of a candidate that was launched once: what would be believed of it without that launch, and the chance that the
+  // launch was a straggler, which says nothing (kStragglerShare of all are, up to kStragglerMost slower). None for any other.
+  struct SecondLook {
+    double mean = 0, variance = 0;
+    double straggler_chance = 0;
+  };
+  std::vector<std::optional<SecondLook>> second_looks() const;  // [candidate]
+  double noise_sd() const;                                      // of the logarithm of one launch's time
   // How alike two candidates are by their levels alone, from 0 to 1 (the same levels).
   double likeness(int a, int b) const;
 

@@ -13,6 +13,7 @@
 #include "base/random.hpp"
 #include "tune/confirmation.hpp"
 #include "tune/elimination.hpp"
+#include "tune/measured.hpp"
 #include "tune/search.hpp"
 #include "tune/surrogate.hpp"
 
@@ -34,6 +35,7 @@ constexpr int kLooks = 12;  // that the race takes at most
 
 constexpr int kConfirmBlocksMin = 6, kConfirmBlocksMax = 12;
 constexpr int kConfirmBlocksFewest = 3;  // of a small budget; fewer show nothing
+constexpr double kNoiseUsual = 0.012;    // of one launch; a search has too few repeats to believe less
 constexpr double kNoiseMax = 0.10;       // of one launch
 
 }  // namespace
@@ -58,8 +60,9 @@ struct Tuner::State {
   State(std::vector<TuneCandidate> all, const TunePolicy& with)
       : candidates(std::move(all)), policy(with), surrogate(candidates), dropped(candidates.size()) {
     has_model = std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.predicted_s; });
-    if (candidates.size() > 1)
+    if (candidates.size() > 1) {
       plan_block(opening_block(candidates, std::min(kOpeningLaunches, search_launches_left())));
+    }
     if (queue.empty()) ended = true;
   }
 
@@ -138,12 +141,12 @@ struct Tuner::State {
     return launches_left() - plan.blocks * (plan.finalists + 1);
   }
 
-  // The log of the gain over the baseline, less one standard deviation of what is believed about it.
+  // The log of the gain over the baseline, less two standard deviations of what is believed about it.
   double least_gain(int c) const {
     if (c == 0) return 0;
     const Beliefs beliefs = surrogate.beliefs({0, c});
     const double variance = beliefs.variance[0] + beliefs.variance[1] - 2 * beliefs.covariance(0, 1);
-    return beliefs.mean[0] - beliefs.mean[1] - std::sqrt(std::max(variance, 0.0));
+    return beliefs.mean[0] - beliefs.mean[1] - 2 * std::sqrt(std::max(variance, 0.0));
   }
 
   struct Confirmation {
@@ -153,7 +156,7 @@ struct Tuner::State {
   // The fastest is confirmed against the baseline and the runner-up. Where the baseline itself is the close rival, all
   // launches go into that comparison.
   Confirmation plan_for(double log_gain, int launches) const {
-    const double noise_sd = surrogate.noise_sd();
+    const double noise_sd = std::max(surrogate.noise_sd(), kNoiseUsual);
     const int most = std::min(kConfirmBlocksMax, launches / 2);
     const bool clear = blocks_to_show(log_gain, noise_sd, 2, kConfirmBlocksMin, kConfirmBlocksMax) == kConfirmBlocksMin;
     if (clear && launches >= 3 * kConfirmBlocksMin) return {2, kConfirmBlocksMin};
@@ -300,6 +303,10 @@ struct Tuner::State {
       dropped[static_cast<std::size_t>(c)] = fmt::format("{}: {}", launch_outcome_text(record.outcome),
                                                          record.reason.empty() ? "no reason given" : record.reason);
       std::erase_if(queue, [&](const TuneLaunch& launch) { return launch.candidate == c; });
+      if (stage == TuneStage::confirm &&
+          std::none_of(finalists.begin(), finalists.end(), [&](int f) { return alive(f); })) {
+        queue.clear();  // the baseline alone confirms nothing: the next fastest are confirmed
+      }
     }
     if (policy.budget.elapsed_s > 0 && elapsed_s() >= policy.budget.elapsed_s) queue.clear();
     if (queue.empty()) plan();
@@ -341,23 +348,12 @@ struct Tuner::State {
     return best;
   }
 
-  // Kendall's tau-a over candidates that were measured and predicted.
   std::optional<double> rank_correlation() const {
-    const std::vector<TuneTrail> seen = trail();
     std::vector<std::pair<double, double>> points;
-    for (std::size_t c = 0; c < candidates.size(); ++c) {
-      if (candidates[c].predicted_s && seen[c].measured_s)
-        points.emplace_back(*candidates[c].predicted_s, *seen[c].measured_s);
+    for (const auto& [c, log_s] : mean_log_times(observations)) {
+      if (at(c).predicted_s) points.emplace_back(*at(c).predicted_s, log_s);
     }
-    if (points.size() < 4) return std::nullopt;
-    int agreements = 0, pairs = 0;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j, ++pairs) {
-        const double sign = (points[i].first - points[j].first) * (points[i].second - points[j].second);
-        agreements += sign > 0 ? 1 : sign < 0 ? -1 : 0;
-      }
-    }
-    return static_cast<double>(agreements) / pairs;
+    return kendall_tau(points);
   }
 
   TuneAnswer answer() const;
@@ -371,26 +367,9 @@ std::vector<TuneTrail> Tuner::State::trail() const {
   for (std::size_t c = 0; c < candidates.size(); ++c) trail[c].dropped = dropped[c];
   if (observations.empty()) return trail;
 
-  // What each block adds to all its launches, and the candidates' means without it, each from the other in turn.
-  std::map<int, double> block_effect;
-  std::map<int, double> log_s;
-  for (int round = 0; round < 50; ++round) {
-    std::map<int, std::pair<double, int>> sums;
-    for (const Observation& seen : observations) {
-      sums[seen.candidate].first += seen.log_s - block_effect[seen.block];
-      ++sums[seen.candidate].second;
-    }
-    for (const auto& [c, sum] : sums) log_s[c] = sum.first / sum.second;
-    sums.clear();
-    for (const Observation& seen : observations) {
-      sums[seen.block].first += seen.log_s - log_s[seen.candidate];
-      ++sums[seen.block].second;
-    }
-    double mean = 0;
-    for (const auto& [b, sum] : sums) mean += sum.first / sum.second / static_cast<double>(sums.size());
-    for (const auto& [b, sum] : sums) block_effect[b] = sum.first / sum.second - mean;
+  for (const auto& [c, log_s] : mean_log_times(observations)) {
+    trail[static_cast<std::size_t>(c)].measured_s = std::exp(log_s);
   }
-  for (const auto& [c, log] : log_s) trail[static_cast<std::size_t>(c)].measured_s = std::exp(log);
 
   if (!ended) return trail;
   const std::vector<double> means = surrogate.means();

@@ -52,7 +52,7 @@ struct TuneBudget {
 
 struct TunePolicy {
   TuneBudget budget;
-  double tie_ratio = 0.02;  // candidates closer than this are as good as each other
+  double tie_ratio = 0.02;  // a gain below half of this is not taken; finalists closer than a quarter are a tie
   std::uint64_t seed = 1;   // of the order within blocks and of the workloads
   bool local_moves = true;  // off only to see what they are worth
 };
@@ -87,7 +87,8 @@ struct TuneTrail {
 
 class Tuner {
  public:
-  // Candidate 0 is the baseline, which is in every block.
+  // Candidate 0 is the baseline. It is in the first block and in all of the confirmation; every block between holds the
+  // incumbent, the fastest so far. Throws Error(config) without candidates.
   Tuner(std::vector<TuneCandidate>, const TunePolicy&);
   ~Tuner();
   Tuner(Tuner&&) noexcept;

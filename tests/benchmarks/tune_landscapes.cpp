@@ -1,6 +1,6 @@
 // How good the tuner is: synthetic landscapes of known truth, under the kinds of noise and of error that there are.
 //
-//   tune_landscapes [TRIALS] [ONLY LANDSCAPES WITH THIS IN THEIR NAME]
+//   tune_landscapes [TRIALS] [ONLY LANDSCAPES WITH THIS IN THEIR NAME] [FIRST SEED]
 //
 // Each trial draws a new landscape, cost model and noise from its seed. Beside the tuner run random search, successive
 // halving and exhaustive search, on the same landscapes. Prints one line per landscape and method. Exits 1 when the
@@ -233,11 +233,11 @@ class Draw {
     const std::size_t count = world_.log_s.size();
     std::vector<double> of_family(64);
     for (double& error : of_family) error = kError / std::sqrt(2.0) * random_.normal();
-    std::vector<std::vector<double>> of_level;  // as wrong about each axis as about any other
+    std::vector<std::vector<double>> of_axis;  // as wrong about each axis as about any other
     for (const int levels : sizes_) {
-      of_level.emplace_back();
+      of_axis.emplace_back();
       for (int level = 0; level < levels; ++level) {
-        of_level.back().push_back(kError / std::sqrt(static_cast<double>(sizes_.size())) * random_.normal());
+        of_axis.back().push_back(kError / std::sqrt(static_cast<double>(sizes_.size())) * random_.normal());
       }
     }
     std::vector<std::size_t> other(count);
@@ -253,6 +253,12 @@ class Draw {
           break;
         case Model::family_error:
           log_s = truth + error / std::sqrt(2.0) + of_family[family(c)];
+          break;
+        case Model::axis_error:
+          log_s = truth;
+          for (std::size_t axis = 0; axis < of_axis.size(); ++axis) {
+            log_s += of_axis[axis][static_cast<std::size_t>(world_.candidates[c].levels[axis])];
+          }
           break;
         case Model::shuffled:
           log_s = world_.log_s[other[c]];
@@ -425,13 +431,13 @@ struct Method {
   std::function<Outcome(const Landscape&, const World&, std::uint64_t)> run;
 };
 
-bool run_line(const Landscape& landscape, const Method& method, int trials, bool judged) {
+bool run_line(const Landscape& landscape, const Method& method, int trials, std::uint64_t first_seed, bool judged) {
   std::vector<double> regrets;
   double launches = 0, covered = 0;
   int launches_max = 0, within = 0, false_gains = 0;
   const std::int64_t start_ns = steady_now_ns();
   for (int trial = 0; trial < trials; ++trial) {
-    const auto seed = static_cast<std::uint64_t>(trial) + 1;
+    const auto seed = first_seed + static_cast<std::uint64_t>(trial);
     const World world = Draw(landscape, seed).world();
     const Outcome outcome = method.run(landscape, world, seed);
     const double regret = world.regret(outcome.winner);
@@ -465,8 +471,9 @@ bool run_line(const Landscape& landscape, const Method& method, int trials, bool
 int main(int argc, char** argv) {
   const int trials = argc > 1 ? std::atoi(argv[1]) : 200;
   const std::string only = argc > 2 ? argv[2] : "";
+  const std::uint64_t first_seed = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1;
   if (trials < 1) {
-    fmt::print(stderr, "usage: tune_landscapes [TRIALS] [ONLY LANDSCAPES WITH THIS IN THEIR NAME]\n");
+    fmt::print(stderr, "usage: tune_landscapes [TRIALS] [ONLY LANDSCAPES WITH THIS IN THEIR NAME] [FIRST SEED]\n");
     return 2;
   }
   const std::vector<Method> methods = {
@@ -477,14 +484,16 @@ int main(int argc, char** argv) {
       {"exhaustive, once each", run_exhaustive},
   };
   fmt::print(
-      "# simulated; {} trials a line; cost model's error 15% unless said; regret and shares against the true best\n",
-      trials);
+      "# simulated; {} trials a line, from seed {}; cost model's error 15% unless said; regret and shares against the "
+      "true best\n",
+      trials, first_seed);
   fmt::print("# {:<22} {:<20} {:>8} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}  promise\n", "landscape", "method",
              "launches", "max", "regret %", "p95 %", "in 2%", "false", "covered", "ms");
   bool kept = true;
   for (const Landscape& landscape : landscapes()) {
     if (std::string(landscape.name).find(only) == std::string::npos) continue;
-    for (const Method& method : methods) kept = run_line(landscape, method, trials, &method == &methods[0]) && kept;
+    for (const Method& method : methods)
+      kept = run_line(landscape, method, trials, first_seed, &method == &methods[0]) && kept;
   }
   return kept ? 0 : 1;
 }

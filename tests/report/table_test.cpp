@@ -37,7 +37,7 @@ TEST_CASE("the table of a whole run", "[report]") {
   decode                            1000.000     750.000      87.5
   idle                               250.000       0.000      12.5
   step                              1000.000
-# dispatch and combine of a step, all ranks: 3.0 MiB logical (from the routing), 2.0 MiB wire (as handed to the transport), NIC: not counted here
+# dispatch and combine of a step, all ranks: 3.0 MiB logical (from the routing), 2.0 MiB wire (as handed to the transport); NIC: no interface counts what it carries
 # phases and idle add up to the wall time within 1% on every rank, in all 6 steps
 #
 # phases of rank_dedup, a mean step
@@ -45,7 +45,7 @@ TEST_CASE("the table of a whole run", "[report]") {
   decode                             500.000     375.000      87.5
   idle                               125.000       0.000      12.5
   step                               500.000
-# dispatch and combine of a step, all ranks: 3.0 MiB logical (from the routing), 2.0 MiB wire (as handed to the transport), NIC: not counted here
+# dispatch and combine of a step, all ranks: 3.0 MiB logical (from the routing), 2.0 MiB wire (as handed to the transport); NIC: no interface counts what it carries
 # phases and idle add up to the wall time within 1% on every rank, in all 6 steps
 #
 # use: rank_dedup: +100.0% [+100.0%, +100.0%] tokens/s against alltoall
@@ -54,6 +54,25 @@ TEST_CASE("the table of a whole run", "[report]") {
 # results: results/run/result.json, tuned.yaml
 )";
   CHECK(table_of(made_up_record()) == golden);
+}
+
+TEST_CASE("what the interfaces counted and whom others waited for stand with the bytes", "[report]") {
+  RunRecord record = made_up_record();
+  for (LaunchSample& launch : record.results[0].launches) {
+    launch.traffic = {"tx_bytes of eth0", 3 << 20, 2 << 20, {100'000'000, 200'000'000, 700'000'000}};
+  }
+  RunInfo info = made_up_run();
+  info.ranks.push_back({2, "node-a", "0-1", 1});
+  CHECK_THAT(run_table(info, record, "results/x"),
+             contains("NIC: 1.50 of the 12.0 MiB that whole launches handed over (tx_bytes of eth0)") &&
+                 contains("# last to arrive: rank 2 for 70% of the 6 s that ranks waited for the slower half of others "
+                          "(of 3 alike: 33%)"));
+  // Two ranks of one host: the hosts are told apart, and of two each is the one that the other waits for.
+  info.ranks[2].host = "node-b";
+  info.nodes.push_back({.host = "node-b"});
+  CHECK_THAT(run_table(info, record, "results/x"), !contains("last to arrive"));
+  for (LaunchSample& launch : record.results[0].launches) launch.traffic = {"tx_bytes of eth0", 0, 0, {}};
+  CHECK_THAT(run_table(info, record, "results/x"), contains("NIC: nothing had to leave its host"));
 }
 
 TEST_CASE("variants without numbers stand in comments, with why", "[report]") {

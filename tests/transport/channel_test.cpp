@@ -185,6 +185,26 @@ TEST_CASE("bytes are counted by the rank they went to", "[transport]") {
   CHECK(bytes_to == std::vector<std::uint64_t>{5, 0, 7});
 }
 
+TEST_CASE("the rank that others wait for is known", "[transport]") {
+  std::vector<std::vector<std::int64_t>> late_ns(4);
+  test::run_ranks(4, [&](Bootstrap& bootstrap) {
+    const auto transport = make_transport("loopback", bootstrap, {});
+    End end(bootstrap, *transport, 64, 10);
+    const Tag tag = end.channel.next_tag();
+    bootstrap.barrier();
+    if (bootstrap.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int peer = 0; peer < 4; ++peer) {
+      if (peer != bootstrap.rank()) end.channel.put(peer, {end.region, 0}, {end.region, 0}, 5, tag, "dispatch");
+    }
+    end.channel.wait_puts(tag, std::vector<std::size_t>(4, 1), "dispatch");
+    late_ns[static_cast<std::size_t>(bootstrap.rank())] = end.channel.traffic().late_ns;
+    bootstrap.barrier();
+  });
+  for (const std::size_t rank : {0, 1, 3}) {
+    for (const std::size_t peer : {0, 1, 3}) CHECK(late_ns[rank][2] > late_ns[rank][peer]);
+  }
+}
+
 TEST_CASE("what nobody waited for has arrived all the same once a channel is drained", "[transport]") {
   std::vector<std::size_t> late(3, 99);
   test::run_ranks(3, [&](Bootstrap& bootstrap) {

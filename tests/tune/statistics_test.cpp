@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "tune/confirmation.hpp"
 #include "tune/elimination.hpp"
+#include "tune/measured.hpp"
 #include "tune/search.hpp"
 #include "tune/smoothing.hpp"
 #include "tune/surrogate.hpp"
@@ -164,9 +165,33 @@ TEST_CASE("two settings that failed together are believed to fail again", "[tune
   const std::vector<TuneCandidate> candidates = grid();
   const auto index = [](int a, int b, int c) { return 20 * a + 4 * b + c; };
   const auto chances =
-      runs_chances(candidates, {index(1, 1, 0), index(2, 2, 1), index(1, 0, 1)}, {index(1, 2, 0), index(1, 2, 3)});
+      runs_chances(candidates, {index(1, 1, 0), index(2, 2, 1), index(1, 0, 3)}, {index(1, 2, 0), index(1, 2, 3)});
   const auto chance = [&](int a, int b, int c) { return chances[static_cast<std::size_t>(index(a, b, c))]; };
-  CHECK(chance(1, 2, 2) == Approx(0.5 / 2.5));  // never ran with levels 1 and 2 of the first axes
-  CHECK(chance(4, 4, 2) == 1);                  // nothing is known of its levels
-  CHECK(chance(2, 2, 2) == Approx(1.5 / 3.5));  // level 2 of the second axis: one ran, two failed
+  // Levels 1 and 2 of the first two axes are in both failures and in nothing that ran: the only suspects, two failures.
+  CHECK(chance(1, 2, 2) == Approx(0.25));
+  CHECK(chance(2, 2, 0) == 1);
+  CHECK(chance(4, 4, 2) == 1);
+}
+
+TEST_CASE("of several causes of one failure each is as likely", "[tune]") {
+  const std::vector<TuneCandidate> candidates = grid();
+  const auto chances = runs_chances(candidates, {}, {0});  // three levels and three pairs of them, half sure
+  CHECK(chances[0] == Approx(0.5));
+  CHECK(chances[1] == Approx(1 - 0.5 * 3 / 6));  // all but the third axis' level and its two pairs
+  CHECK(chances[25] == Approx(1));               // none
+}
+
+TEST_CASE("what a block adds to all its launches is not held against who was in it", "[tune]") {
+  // Candidates 1, 2 and 3 take 1.0, 1.2 and 1.5 in log time; block 0 adds -0.1 and block 1 adds 0.1.
+  const auto means = mean_log_times(std::vector<Observation>{{1, 0, 0.9}, {2, 0, 1.1}, {1, 1, 1.1}, {3, 1, 1.6}});
+  CHECK(means.at(1) == Approx(1.0));
+  CHECK(means.at(2) == Approx(1.2));
+  CHECK(means.at(3) == Approx(1.5));
+}
+
+TEST_CASE("Kendall's tau counts the pairs that agree, less those that do not", "[tune]") {
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(kendall_tau(Points{{1, 10}, {2, 20}, {3, 30}, {4, 40}}) == 1);
+  CHECK(*kendall_tau(Points{{1, 10}, {2, 20}, {3, 40}, {4, 30}}) == Approx(4.0 / 6));  // five agree, one does not
+  CHECK_FALSE(kendall_tau(Points{{1, 1}, {2, 2}, {3, 3}}));
 }

@@ -182,6 +182,24 @@ TEST_CASE("what fails is never launched again, and says why", "[tune]") {
   CHECK(told);
 }
 
+TEST_CASE("when the finalists die in the confirmation, the next fastest are confirmed", "[tune]") {
+  const Space space;
+  Tuner tuner(space.candidates, {});
+  std::set<int> dead;
+  int last_block = -1;
+  while (const auto launch = tuner.next()) {
+    const bool first_confirmation =
+        launch->stage == TuneStage::confirm && (last_block < 0 || launch->block == last_block);
+    if (first_confirmation) last_block = launch->block;
+    if (first_confirmation && launch->candidate != 0) dead.insert(launch->candidate);
+    tuner.record(machine_for(space, dead)(*launch));
+  }
+  CHECK_FALSE(dead.empty());
+  const TuneAnswer answer = tuner.answer();
+  CHECK(answer.end == TuneEnd::confirmed);
+  CHECK_FALSE(dead.contains(answer.winner));
+}
+
 TEST_CASE("a budget is never exceeded, and one too small for a confirmation keeps the baseline", "[tune]") {
   const Space space;
   for (const int launches : {1, 2, 5, 9, 20, 33}) {
