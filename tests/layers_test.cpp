@@ -11,10 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, int> kLayer = {
-    {"base", 0},     {"config", 1},   {"manifest", 2}, {"stats", 3},  {"cluster", 4}, {"transport", 5}, {"compute", 6},
-    {"dispatch", 7}, {"model", 8},    {"grpo", 9},     {"bench", 10}, {"doctor", 11}, {"planner", 12},  {"report", 13},
-    {"cli", 14}};
+const std::map<std::string, int> kLayer = {{"base", 0},     {"config", 1},    {"manifest", 2}, {"stats", 3},
+                                           {"cluster", 4},  {"transport", 5}, {"compute", 6},  {"dispatch", 7},
+                                           {"model", 8},    {"grpo", 9},      {"bench", 10},   {"doctor", 11},
+                                           {"planner", 12}, {"tune", 13},     {"report", 14},  {"cli", 15}};
 
 }  // namespace
 

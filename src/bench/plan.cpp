@@ -13,6 +13,7 @@
 #include "base/units.hpp"
 #include "bench/dispatcher_options.hpp"
 #include "config/roles.hpp"
+#include "config/rules.hpp"
 #include "grpo/weight_mail.hpp"
 #include "model/parameters.hpp"
 
@@ -60,6 +61,8 @@ std::string reason_to_skip_side(const Config& whole, bool trains, const PlanLimi
 
 // Empty when the experiment can run.
 std::string reason_to_skip(const Config& config, const PlanLimits& limits) {
+  const auto found = misfits(config, Purpose::run);
+  if (!found.empty()) return found.front().problem;
   std::string reason = reason_to_skip_side(config, true, limits);
   if (reason.empty() && roles_of(config).apart) reason = reason_to_skip_side(config, false, limits);
   return reason;

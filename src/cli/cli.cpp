@@ -110,6 +110,7 @@ int run_cli(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   add_run_command(app, arguments, exit_code);
   add_micro_command(app, arguments, exit_code);
+  add_tune_command(app, arguments, exit_code);
   add_compare_command(app, exit_code);
   add_ab_command(app, exit_code);
   add_report_command(app);

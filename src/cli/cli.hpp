@@ -39,6 +39,7 @@ void add_config_command(CLI::App& app);
 void add_list_command(CLI::App& app);
 void add_manifest_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
+void add_tune_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_version_command(CLI::App& app);
 
 // This process's rank as mpirun said it in the environment; 0 without mpirun.
@@ -47,8 +48,9 @@ int rank_in_environment();
 // Runs `ranks` ranks of this program under mpirun, hands on the signals that come meanwhile, and returns mpirun's exit
 // code, or 128 and the signal when one ended it. An mpirun that does not end some seconds after a rank's end_notice(),
 // because it waits for a host that is gone, is ended, and the code is the notice's. Throws Error(environment) when there
-// is no mpirun, Error(config) when this build has no MPI.
-int launch_self(int ranks, const std::vector<std::string>& arguments);
+// is no mpirun, Error(config) when this build has no MPI. `also` hears what the ranks say, and may end them, too.
+class ChildWatch;
+int launch_self(int ranks, const std::vector<std::string>& arguments, ChildWatch* also = nullptr);
 
 // What a rank that ends all others says last, a line of its own, and its exit code in what ranks have said; -1 if none
 // has said it.

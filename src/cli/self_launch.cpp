@@ -25,7 +25,10 @@ constexpr std::string_view kEndNotice = " ends all ranks with exit code ";
 // Passes on what mpirun and the ranks say, and ends an mpirun that the ranks have outlived.
 class MpirunWatch final : public ChildWatch {
  public:
+  explicit MpirunWatch(ChildWatch* also) : also_(also) {}
+
   void hear(std::string_view words) override {
+    if (also_ != nullptr) also_->hear(words);
     std::fwrite(words.data(), 1, words.size(), stderr);
     last_lines_ += words;
     if (exit_code_ < 0) exit_code_ = exit_code_in(last_lines_);
@@ -36,6 +39,7 @@ class MpirunWatch final : public ChildWatch {
   }
 
   int signal_due() override {
+    if (const int signal = also_ != nullptr ? also_->signal_due() : 0; signal != 0) return signal;
     constexpr double kGrace_s = 5, kGraceAfterTerm_s = 2;
     const double since_s = ended_ns_ == 0 ? 0 : ns_to_s(steady_now_ns() - ended_ns_);
     if (since_s < kGrace_s) return 0;
@@ -60,6 +64,7 @@ class MpirunWatch final : public ChildWatch {
   std::string lost_host() const { return lost_host_.empty() ? "of some rank" : lost_host_; }
 
  private:
+  ChildWatch* also_;
   std::string last_lines_;  // what has not been looked at, or is not yet a line
   int exit_code_ = -1;      // of the ranks, once they have said so
   std::string lost_host_;   // that mpirun has lost its daemon on
@@ -86,7 +91,7 @@ std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string
   return mpirun_command(ranks, read_machine().cores_allowed, ::geteuid() == 0, arguments);
 }
 
-int launch_self(int ranks, const std::vector<std::string>& arguments) {
+int launch_self(int ranks, const std::vector<std::string>& arguments, ChildWatch* also) {
   for (const RegistryLine& line : bootstrap_lines()) {
     if (line.name == "mpi" && !line.needs.empty()) {
       throw Error(ErrorKind::config, fmt::format("{} ranks need MPI, which was left out of this build", ranks),
@@ -95,7 +100,7 @@ int launch_self(int ranks, const std::vector<std::string>& arguments) {
   }
   const auto command = mpirun_command(ranks, arguments);
   std::fputs(fmt::format("starting {}\n", fmt::join(command, " ")).c_str(), stderr);
-  MpirunWatch watch;
+  MpirunWatch watch(also);
   const ChildEnd end = run_child(command, "", "install Open MPI (Debian: openmpi-bin), or put mpirun on PATH", &watch);
   if (end.signal_handed_on == 0 && watch.has_lost_a_host(end.exit_code)) {
     std::fputs(fmt::format("error: node {} is gone, and its ranks with it (exit code {} of mpirun)\n  fix: look why it "

@@ -207,7 +207,7 @@ std::vector<Misfit> misfits(const Config& config, Purpose purpose) {
   check_rollout(config, found);
   check_layers(config.model, found);
   check_grpo(config.grpo, found);
-  if (purpose == Purpose::run) check_execution(config, found);
+  if (purpose == Purpose::run || purpose == Purpose::tune) check_execution(config, found);
   return found;
 }
 

@@ -19,7 +19,8 @@ struct Misfit {
 enum class Purpose {
   examine,  // ranks and a transport, no model: no rule about what is computed
   show,     // to be looked at or predicted
-  run       // what executing needs, too: attention we have, a provider for libfabric
+  run,      // what executing needs, too: attention we have, a provider for libfabric
+  tune      // the same; but combinations that do not fit are no fault, as long as some fit
 };
 
 std::vector<Misfit> misfits(const Config&, Purpose);

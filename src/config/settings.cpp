@@ -252,9 +252,11 @@ class Loader {
     }
   }
 
+  bool executes() const { return sources_.purpose == Purpose::run || sources_.purpose == Purpose::tune; }
+
   // Before anything runs, and before each rank reads it for itself.
   void check_length_files() {
-    if (sources_.purpose != Purpose::run || !contains(setting("grpo.lengths").values, "empirical")) return;
+    if (!executes() || !contains(setting("grpo.lengths").values, "empirical")) return;
     const Setting& given = setting("grpo.length_file");
     for (const std::string& path : given.values) {
       if (path.empty()) continue;
@@ -292,6 +294,8 @@ class Loader {
     }
     const std::vector<Point> all = expand(settings_);
     check_unused(all);
+    const auto fits = [&](const Point& point) { return misfits(point.config, sources_.purpose).empty(); };
+    if (sources_.purpose == Purpose::tune && std::any_of(all.begin(), all.end(), fits)) return;
     for (const Point& point : all) {
       for (const Misfit& misfit : misfits(point.config, sources_.purpose)) add_misfit(misfit);
     }
