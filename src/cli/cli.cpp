@@ -113,6 +113,7 @@ int run_cli(int argc, char** argv) {
   add_tune_command(app, arguments, exit_code);
   add_compare_command(app, exit_code);
   add_ab_command(app, exit_code);
+  add_baseline_command(app, exit_code);
   add_report_command(app);
   add_config_command(app);
   add_list_command(app);

@@ -33,6 +33,7 @@ void add_run_command(CLI::App& app, std::vector<std::string> arguments, int& exi
 void add_micro_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_ab_command(CLI::App& app, int& exit_code);
+void add_baseline_command(CLI::App& app, int& exit_code);
 void add_report_command(CLI::App& app);
 void add_doctor_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 void add_config_command(CLI::App& app);

@@ -9,14 +9,14 @@ namespace mrb {
 
 namespace {
 
-using Writer = std::string (*)(const RunComparison&);
+using ComparisonWriter = std::string (*)(const RunComparison&);
 
-const std::map<std::string, Writer>& writers() {
-  static const std::map<std::string, Writer> by_name = {{"table", comparison_table},
-                                                        {"md", comparison_markdown},
-                                                        {"junit", comparison_junit},
-                                                        {"github", comparison_annotations},
-                                                        {"json", comparison_json}};
+const std::map<std::string, ComparisonWriter>& comparison_writers() {
+  static const std::map<std::string, ComparisonWriter> by_name = {{"table", comparison_table},
+                                                                  {"md", comparison_markdown},
+                                                                  {"junit", comparison_junit},
+                                                                  {"github", comparison_annotations},
+                                                                  {"json", comparison_json}};
   return by_name;
 }
 
@@ -35,7 +35,7 @@ void GateOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(1e-6, 0.5))
       ->capture_default_str();
   command.add_option("--format", format, "How the answer is written")
-      ->check(CLI::IsMember(writers()))
+      ->check(CLI::IsMember(comparison_writers()))
       ->capture_default_str();
   command.add_option("--inconclusive", inconclusive, "What an inconclusive answer counts as")
       ->check(CLI::IsMember({"exit3", "pass", "fail"}))
@@ -43,7 +43,7 @@ void GateOptions::add_to(CLI::App& command) {
 }
 
 std::string GateOptions::text_of(const RunComparison& comparison) const {
-  return writers().at(format)(comparison);
+  return comparison_writers().at(format)(comparison);
 }
 
 int GateOptions::exit_code_of(const RunComparison& comparison) const {

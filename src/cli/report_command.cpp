@@ -20,14 +20,14 @@ struct ReportArguments {
   std::string results_dir = "results";
 };
 
-using Writer = std::function<std::string(const StoredRun&)>;
+using RunWriter = std::function<std::string(const StoredRun&)>;
 
-const std::map<std::string, Writer>& writers() {
-  static const std::map<std::string, Writer> by_name = {{"html", [](const StoredRun& run) { return run_page(run); }},
-                                                        {"md", run_markdown},
-                                                        {"csv", run_csv},
-                                                        {"junit", run_junit},
-                                                        {"gbench", run_google_benchmark}};
+const std::map<std::string, RunWriter>& run_writers() {
+  static const std::map<std::string, RunWriter> by_name = {{"html", [](const StoredRun& run) { return run_page(run); }},
+                                                           {"md", run_markdown},
+                                                           {"csv", run_csv},
+                                                           {"junit", run_junit},
+                                                           {"gbench", run_google_benchmark}};
   return by_name;
 }
 
@@ -35,7 +35,7 @@ void report(const ReportArguments& arguments) {
   const StoredRun run = read_stored_run(arguments.run, arguments.results_dir);
   std::string text;
   if (arguments.against.empty()) {
-    text = writers().at(arguments.format)(run);
+    text = run_writers().at(arguments.format)(run);
   } else {
     const RunComparison comparison = compare_runs(read_stored_run(arguments.against, arguments.results_dir), run, {});
     text = run_page(run, &comparison);
@@ -54,7 +54,7 @@ void add_report_command(CLI::App& app) {
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("format", arguments->format, "html, md (for a pull request), csv (every step), junit or gbench")
       ->required()
-      ->check(CLI::IsMember(writers()));
+      ->check(CLI::IsMember(run_writers()));
   command->add_option("run", arguments->run, "result.json, a run's folder, or a run's id")->required();
   command->add_option("--against", arguments->against, "html: a run from before, whose gate verdicts come first");
   command->add_option("-o,--output", arguments->output, "File to write; - or nothing: stdout");

@@ -139,9 +139,9 @@ std::string last_error(const std::string& log) {
 }
 
 // Every launch is a `run` of new processes.
-class ProcessLauncher {
+class TuneProcessLauncher {
  public:
-  ProcessLauncher(const TuneArguments& arguments, TuneSession& session) : arguments_(arguments), session_(session) {
+  TuneProcessLauncher(const TuneArguments& arguments, TuneSession& session) : arguments_(arguments), session_(session) {
     std::filesystem::create_directories(session.folder() + "/candidates");
   }
 
@@ -208,9 +208,9 @@ class ProcessLauncher {
 
 // Every launch makes everything anew but the processes, which are those that mpirun started. A rank that dies or hangs
 // in the middle of a step ends them all; the journal has it then, and --resume goes on without that candidate.
-class RankLauncher {
+class TuneRankLauncher {
  public:
-  RankLauncher(const TuneArguments& arguments, Bootstrap& bootstrap, const std::vector<std::string>& command_line)
+  TuneRankLauncher(const TuneArguments& arguments, Bootstrap& bootstrap, const std::vector<std::string>& command_line)
       : bootstrap_(bootstrap), machines_(meet(bootstrap, read_machine())) {
     const Settings settings = load_on_all_ranks(bootstrap, arguments.settings, machines_, Purpose::tune);
     TuneSpace space = make_tune_space(settings, {.memory_bytes_per_rank = memory_bytes_per_rank(machines_),
@@ -327,11 +327,11 @@ int tune(TuneArguments& arguments, const std::vector<std::string>& command_line)
   }
   check(arguments);
   if (started_by_mpirun()) {
-    std::unique_ptr<RankLauncher> launcher;
+    std::unique_ptr<TuneRankLauncher> launcher;
     return run_as_rank("mpi", arguments.settings,
                        {.prepare =
                             [&](Bootstrap& bootstrap) {
-                              launcher = std::make_unique<RankLauncher>(arguments, bootstrap, command_line);
+                              launcher = std::make_unique<TuneRankLauncher>(arguments, bootstrap, command_line);
                             },
                         .execute = [&](Bootstrap&) { return launcher->run(); }});
   }
@@ -350,7 +350,7 @@ int tune(TuneArguments& arguments, const std::vector<std::string>& command_line)
     return supervise_tune(static_cast<int>(machines.size()), command_line);
   const std::vector<Experiment> experiments = space.experiments;
   const auto session = open_session(arguments, settings, std::move(space), machines, command_line);
-  return ProcessLauncher(arguments, *session).run(experiments);
+  return TuneProcessLauncher(arguments, *session).run(experiments);
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace mrb {
 
 namespace {
 
-constexpr std::size_t kFileBytesMax = 16 << 20;  // some millions of answers
+constexpr std::size_t kLengthBytesMax = 16 << 20;  // some millions of answers
 constexpr int kLengthMax = 1048576;
-constexpr std::size_t kPathMax = 4096;
+constexpr std::size_t kShownPathMax = 4096;
 
 // Fills in the text, or returns what is wrong.
 std::string read_bounded(const std::string& path, std::string& text) {
@@ -28,10 +28,10 @@ std::string read_bounded(const std::string& path, std::string& text) {
   if (!std::filesystem::is_regular_file(status)) return "this is not a regular file";
   std::ifstream file(path, std::ios::binary);
   if (!file) return "the file cannot be read";
-  text.resize(kFileBytesMax + 1);
+  text.resize(kLengthBytesMax + 1);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kFileBytesMax) return fmt::format("the file has more than {}", bytes_text(kFileBytesMax));
+  if (text.size() > kLengthBytesMax) return fmt::format("the file has more than {}", bytes_text(kLengthBytesMax));
   return "";
 }
 
@@ -71,7 +71,7 @@ LengthFile read_length_file(const std::string& path) {
   file.problem = read_bounded(path, text);
   if (file.problem.empty()) file.problem = parse_lengths(text, file.lengths);
   if (!file.problem.empty()) {
-    file.problem = fmt::format("the lengths in '{}': {}", shown(path, kPathMax), file.problem);
+    file.problem = fmt::format("the lengths in '{}': {}", shown(path, kShownPathMax), file.problem);
     file.fix = fmt::format("give a readable text file with one length in tokens per line, each of 1 to {}", kLengthMax);
   }
   return file;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/units.hpp"
 #include "stats/intervals.hpp"
 #include "stats/summary.hpp"
 
@@ -85,8 +86,8 @@ std::string change_line(const BaselineHistory& history, const MetricHistory& met
 }
 
 std::string machine_text(const StoredRun& run) {
-  return fmt::format("{} nodes, {} ranks, {}", run.fingerprint.at("nodes"), run.fingerprint.at("ranks"),
-                     run.fingerprint.at("processor"));
+  return fmt::format("{} of {}, {}", counted(static_cast<std::size_t>(run.ranks), "rank"),
+                     counted(run.nodes.size(), "node"), run.fingerprint.at("processor"));
 }
 
 [[noreturn]] void refuse_without_baseline(const BaselineStore& store, const StoredRun& run,

@@ -27,7 +27,7 @@ std::string utc_text(const char* format) {
   return text;
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& words) {
+[[noreturn]] void refuse_folder(const std::string& what, const std::string& words) {
   throw Error(ErrorKind::environment, fmt::format("{}: {}", what, words),
               "set output.dir to a folder that can be written to, with room left");
 }
@@ -46,9 +46,9 @@ std::string ResultsFolder::new_id() {
 ResultsFolder::ResultsFolder(const std::string& directory, const std::string& id) : path_(directory + "/" + id) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) refuse(fmt::format("the folder '{}' cannot be made", directory), error.message());
+  if (error) refuse_folder(fmt::format("the folder '{}' cannot be made", directory), error.message());
   if (!std::filesystem::create_directory(path_, error)) {
-    refuse(fmt::format("the folder '{}' cannot be made", path_), error ? error.message() : "it exists already");
+    refuse_folder(fmt::format("the folder '{}' cannot be made", path_), error ? error.message() : "it exists already");
   }
 }
 
@@ -59,7 +59,7 @@ void ResultsFolder::write(const std::string& name, const std::string& text) cons
 void replace_file(const std::string& target, const std::string& text) {
   const std::string temporary = target + ".part";
   const auto check = [&](bool ok) {
-    if (!ok) refuse(fmt::format("'{}' cannot be written", target), std::strerror(errno));
+    if (!ok) refuse_folder(fmt::format("'{}' cannot be written", target), std::strerror(errno));
   };
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   check(file >= 0);

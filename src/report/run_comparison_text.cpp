@@ -22,13 +22,13 @@ Change change_of(const MetricComparison& metric) {
                  : Change{1 / result.slowdown - 1, 1 / result.slowdown_high - 1, 1 / result.slowdown_low - 1};
 }
 
-std::string percent(double ratio) {
+std::string signed_percent(double ratio) {
   return std::isfinite(ratio) ? fmt::format("{:+.1f}%", ratio * 100) : "+inf";
 }
 
 std::string interval_text(const MetricComparison& metric) {
   const Change change = change_of(metric);
-  return fmt::format("[{}, {}]", percent(change.low), percent(change.high));
+  return fmt::format("[{}, {}]", signed_percent(change.low), signed_percent(change.high));
 }
 
 std::string name_of(const MetricComparison& metric) {
@@ -51,9 +51,10 @@ std::string design_text(const RunComparison& comparison) {
 
 // Names, numbers and verdict of one metric, in one line.
 std::string sentence(const MetricComparison& metric) {
-  std::string text = fmt::format("{}, {}: {} to {}, {} {}, margin {:g}%", metric.cell, name_of(metric),
-                                 value_text(metric, metric.before), value_text(metric, metric.after),
-                                 percent(change_of(metric).estimate), interval_text(metric), metric.margin_ratio * 100);
+  std::string text =
+      fmt::format("{}, {}: {} to {}, {} {}, margin {:g}%", metric.cell, name_of(metric),
+                  value_text(metric, metric.before), value_text(metric, metric.after),
+                  signed_percent(change_of(metric).estimate), interval_text(metric), metric.margin_ratio * 100);
   if (!metric.result.reason.empty()) text += "; " + metric.result.reason;
   return text;
 }
@@ -71,7 +72,7 @@ std::string comparison_table(const RunComparison& comparison) {
   for (const auto& metric : comparison.metrics) {
     text += fmt::format("  {:<{}}  {:<12}  {:>10}  {:>10}  {:>7}  {:<18}  {:>5g}%  {:>4}  {}{}\n", metric.cell, width,
                         name_of(metric), value_text(metric, metric.before), value_text(metric, metric.after),
-                        percent(change_of(metric).estimate), interval_text(metric), metric.margin_ratio * 100,
+                        signed_percent(change_of(metric).estimate), interval_text(metric), metric.margin_ratio * 100,
                         metric.result.pairs, gate_verdict_text(metric.result.verdict),
                         metric.result.reason.empty() ? "" : ": " + metric.result.reason);
   }
@@ -91,7 +92,7 @@ std::string comparison_markdown(const RunComparison& comparison) {
   for (const auto& metric : comparison.metrics) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {:g}% | {} | {}{} |\n", markdown_cell(metric.cell),
                         name_of(metric), value_text(metric, metric.before), value_text(metric, metric.after),
-                        percent(change_of(metric).estimate), interval_text(metric), metric.margin_ratio * 100,
+                        signed_percent(change_of(metric).estimate), interval_text(metric), metric.margin_ratio * 100,
                         metric.result.pairs, gate_verdict_text(metric.result.verdict),
                         metric.result.reason.empty() ? "" : ": " + markdown_cell(metric.result.reason));
   }

@@ -213,7 +213,7 @@ void read_environment(const Reader& environment, StoredRun& run) {
                    [&](const Reader& library) { run.libraries[library.text("name")] = library.text("loaded"); });
 }
 
-void refuse(const std::string& file, const std::vector<std::string>& faults) {
+void refuse_file(const std::string& file, const std::vector<std::string>& faults) {
   constexpr std::size_t kShownMax = 8;
   if (faults.empty()) return;
   std::string text = fmt::format("'{}' is not a result of this program:", file);
@@ -225,7 +225,7 @@ void refuse(const std::string& file, const std::vector<std::string>& faults) {
 // The schema is looked at first: a later one may lack what this one has.
 void check_schema(const Json& json, const std::string& file) {
   if (!json.is_object() || !json.contains("schema_version") || !json["schema_version"].is_number_integer())
-    return refuse(file, {"schema_version: a whole number is needed"});
+    return refuse_file(file, {"schema_version: a whole number is needed"});
   const auto version = json["schema_version"].get<std::int64_t>();
   if (version >= 1 && version <= kResultSchemaVersion) return;
   throw Error(ErrorKind::not_comparable,
@@ -249,7 +249,7 @@ std::filesystem::path find_file(const std::string& name, const std::string& resu
 
 StoredRun parse_stored_run(const std::string& text, const std::string& file) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) refuse(file, {"it is not JSON, or was cut off"});
+  if (json.is_discarded()) refuse_file(file, {"it is not JSON, or was cut off"});
   check_schema(json, file);
   std::vector<std::string> faults;
   const Reader reader(json, "", faults);
@@ -288,7 +288,7 @@ StoredRun parse_stored_run(const std::string& text, const std::string& file) {
     if (!ids.insert(run.cells.back().id).second)
       faults.push_back(fmt::format("cells[{}].id: '{}' is there twice", run.cells.size() - 1, run.cells.back().id));
   });
-  refuse(file, faults);
+  refuse_file(file, faults);
   return run;
 }
 

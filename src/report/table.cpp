@@ -83,7 +83,7 @@ std::string distinct(const RunRecord& record, const std::function<std::string(co
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string schedule_text(const Config& config) {
+std::string schedule_with_ranks(const Config& config) {
   const Roles roles = roles_of(config);
   if (!roles.apart) return "colocated";
   return fmt::format("{} ({} generate, {} train)", config.schedule.name, roles.rollout_ranks, roles.train_ranks);
@@ -98,7 +98,7 @@ std::string header(const RunInfo& info, const RunRecord& record) {
       "# model {} · {} answers a step, {} · {} · {}\n", distinct(record, [](const Config& c) { return c.model.name; }),
       distinct(record,
                [](const Config& c) { return fmt::format("{} prompts x {}", c.grpo.prompts, c.grpo.group_size); }),
-      distinct(record, schedule_text),
+      distinct(record, schedule_with_ranks),
       distinct(record, [](const Config& c) { return c.compute.name + " " + c.compute.dtype; }), info.compute_library);
   text += fmt::format("# {} of {} launches, each {} warm-up and {} counted steps, in {} of A B B A · status: {}\n",
                       record.launches_done, record.launches_planned, config.measure.warmup_steps, config.measure.steps,

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Does a tuning that is killed again and again end like one that is left alone?
 #   tests/benchmarks/tune_kills.sh [BINARY] [KILLS] [SEED]
 # 24 candidates on one rank, of which those that sleep less are faster. SIGKILL at random moments, then --resume. Exits 1
@@ -8,16 +8,16 @@ binary=$(realpath "${1:-build/release/moe-rl-bench}") kills=${2:-20} seed=${3:-1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-space="--set model.layers=1 --set model.hidden=16 --set model.heads=2 --set model.kv_heads=1 --set model.head_dim=8
+space=(--set model.layers=1 --set model.hidden=16 --set model.heads=2 --set model.kv_heads=1 --set model.head_dim=8
   --set model.experts=4 --set model.expert_ff=16 --set model.vocab=16 --set grpo.prompts=2 --set grpo.group_size=2
   --set grpo.prompt_tokens=3 --set grpo.response_tokens_min=2 --set grpo.response_tokens_max=2
   --set measure.warmup_steps=0 --set measure.steps=1 --set compute.threads=1
-  --dispatcher alltoall,rank_dedup,allgather --set grpo.micro_batch_tokens=4,2048 --set grpo.reward_delay_ms=60,40,20,80"
+  --dispatcher "alltoall,rank_dedup,allgather" --set "grpo.micro_batch_tokens=4,2048" --set "grpo.reward_delay_ms=60,40,20,80")
 
 winner_of() { sed -n 's/.*"winner_name": "\(.*\)",/\1/p' "$1/tune.json" | sed 's/.*\(reward_delay_ms=[0-9]*\).*/\1/'; }
 
-"$binary" tune $space --budget '60 launches' --output-dir alone >alone.out 2>/dev/null
-"$binary" tune $space --budget '60 launches' --output-dir killed >/dev/null 2>&1 &
+"$binary" tune "${space[@]}" --budget '60 launches' --output-dir alone >alone.out 2>/dev/null
+"$binary" tune "${space[@]}" --budget '60 launches' --output-dir killed >/dev/null 2>&1 &
 resume=""
 done_kills=0
 while :; do
@@ -40,7 +40,7 @@ while :; do
     "$binary" tune --resume "$resume" >/dev/null 2>&1 &
   else
     rm -rf killed
-    "$binary" tune $space --budget '60 launches' --output-dir killed >/dev/null 2>&1 &
+    "$binary" tune "${space[@]}" --budget '60 launches' --output-dir killed >/dev/null 2>&1 &
   fi
 done
 "$binary" tune --resume "$resume" >killed.out 2>/dev/null || true

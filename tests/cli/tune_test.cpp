@@ -19,7 +19,7 @@ const std::string kSpace =
     "--set measure.warmup_steps=0 --set measure.steps=1 --set compute.threads=1 "
     "--set grpo.reward_delay_ms=20,0,600000 ";
 
-std::string session_in(const std::string& results) {
+std::string tune_session_in(const std::string& results) {
   for (const auto& entry : std::filesystem::directory_iterator(results)) {
     if (entry.is_directory()) return entry.path().string();
   }
@@ -40,7 +40,7 @@ TEST_CASE("tune, killed and resumed, excludes what hangs, finds what is faster a
   const std::string arguments = kSpace + "--launch-limit-s 4 --budget '11 launches' --output-dir " + folder.path();
   // Not by run_binary(), whose `timeout` would be killed in the program's place.
   CHECK(std::system(("timeout -s KILL 1.5 " MRB_BINARY " tune " + arguments + " >/dev/null 2>&1").c_str()) != 0);
-  const std::string session = session_in(folder.path()), journal = session + "/journal.jsonl";
+  const std::string session = tune_session_in(folder.path()), journal = session + "/journal.jsonl";
   const std::size_t before = lines_of(journal).size();
   CHECK(before >= 1);
 
