@@ -133,7 +133,7 @@ TEST_CASE("chaos takes no put that is longer than it says", "[transport]") {
 TEST_CASE("a rank that stops is named by those that wait for it", "[transport]") {
   std::vector<std::string> texts(3);
   run_ranks(3, [&](Bootstrap& bootstrap) {
-    const auto transport = chaotic(bootstrap, {.seed = 7, .stop_rank = 1, .stop_after_puts = 5});
+    const auto transport = chaotic(bootstrap, {.seed = 7, .stop_rank = 1, .stop_after_puts = 1});
     Channel channel(*transport, bootstrap, 0.3);
     AlignedBuffer memory(64);
     const RegionId region = channel.expose(memory.bytes());
@@ -152,11 +152,10 @@ TEST_CASE("a rank that stops is named by those that wait for it", "[transport]")
     }
     bootstrap.barrier();
   });
-  // It may have stopped between its puts to the two: the one that has got it then waits for the other one, too.
-  for (const std::size_t peer : {0, 2}) CHECK_THAT(texts[peer], contains("rank 1 (0 of 1 puts arrived)"));
-  CHECK_THAT(texts[0] + texts[2], contains("dispatch: waited 0.3 s for rank 1"));
-  CHECK_THAT(texts[0] + texts[2], contains("fix: look at rank 1 first"));
-  CHECK_THAT(texts[1], contains("dispatch: waited 0.3 s"));  // its own deadline ends it too
+  // Its only put went to rank 2. Whom rank 2 waits for then depends on how far the other two are; rank 0 never hears of it.
+  CHECK_THAT(texts[0], contains("dispatch: waited 0.3 s for rank 1 (0 of 1 puts arrived)"));
+  CHECK_THAT(texts[0], contains("fix: look at rank 1 first"));
+  for (const std::size_t other : {1, 2}) CHECK_THAT(texts[other], contains("dispatch: waited 0.3 s for rank "));
 }
 
 TEST_CASE("chaos finds memory that is withdrawn while puts need it", "[transport]") {
