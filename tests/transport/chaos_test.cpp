@@ -155,7 +155,7 @@ TEST_CASE("a rank that stops is named by those that wait for it", "[transport]")
   // Its only put went to rank 2. Whom rank 2 waits for then depends on how far the other two are; rank 0 never hears of it.
   CHECK_THAT(texts[0], contains("dispatch: waited 0.3 s for rank 1 (0 of 1 puts arrived)"));
   CHECK_THAT(texts[0], contains("fix: look at rank 1 first"));
-  for (const std::size_t other : {1, 2}) CHECK_THAT(texts[other], contains("dispatch: waited 0.3 s for rank "));
+  for (const std::size_t other : {1, 2}) CHECK_THAT(texts[other], contains("dispatch: waited 0.3 s"));
 }
 
 TEST_CASE("chaos finds memory that is withdrawn while puts need it", "[transport]") {
