@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,10 @@ class Bootstrap {
   virtual std::int64_t max(std::int64_t mine) = 0;
 
   virtual void barrier() = 0;
+
+  // The same, calling `poll` again and again while it waits: of others that are on their way here, some may first need
+  // this rank to take what they sent.
+  virtual void barrier_polling(const std::function<void()>& poll) = 0;
 
   // The ranks of the same color as a bootstrap of their own, in the order that they have here. This one must outlive it.
   virtual std::unique_ptr<Bootstrap> split(int color) = 0;

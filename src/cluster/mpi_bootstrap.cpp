@@ -105,10 +105,12 @@ class Mpi final : public Bootstrap {
     return buffers_.largest;
   }
 
-  void barrier() override {
+  void barrier() override { barrier_polling({}); }
+
+  void barrier_polling(const std::function<void()>& poll) override {
     MPI_Request request = MPI_REQUEST_NULL;
     mpi_call(MPI_Ibarrier(ranks_, &request), "MPI_Ibarrier");
-    wait(request, "barrier");
+    wait(request, "barrier", poll);
   }
 
   std::unique_ptr<Bootstrap> split(int color) override {
@@ -200,13 +202,20 @@ class Mpi final : public Bootstrap {
                 fmt::format("look at what rank {} waits for", status.MPI_SOURCE));
   }
 
-  void wait(MPI_Request& request, std::string_view operation) {
+  void wait(MPI_Request& request, std::string_view operation, const std::function<void()>& poll = {}) {
+    constexpr std::int64_t kListenEvery_ns = 10'000'000;
     if (broken_) {
       throw Error(ErrorKind::internal, fmt::format("{}: an earlier collective of the ranks has failed", operation),
                   "report this with the command that shows it");
     }
     broken_ = true;
-    mpi_wait(request, timeout_s_, operation, [&] { listen(operation); });
+    std::int64_t next_listen_ns = steady_now_ns() + kListenEvery_ns;
+    mpi_wait(request, timeout_s_, operation, [&] {
+      if (poll) poll();
+      if (steady_now_ns() < next_listen_ns) return;
+      listen(operation);
+      next_listen_ns = steady_now_ns() + kListenEvery_ns;
+    });
     broken_ = false;
   }
 

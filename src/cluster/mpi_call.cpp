@@ -20,18 +20,12 @@ void mpi_call(int code, std::string_view call) {
 
 void mpi_wait(MPI_Request& request, double timeout_s, std::string_view operation,
               const std::function<void()>& meanwhile) {
-  constexpr std::int64_t kLookEvery_ns = 10'000'000;
   const std::int64_t deadline_ns = steady_now_ns() + s_to_ns(timeout_s);
-  std::int64_t next_look_ns = steady_now_ns() + kLookEvery_ns;
   for (int done = 0;;) {
     mpi_call(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done) return;
-    const std::int64_t now_ns = steady_now_ns();
-    if (meanwhile && now_ns >= next_look_ns) {
-      meanwhile();
-      next_look_ns = now_ns + kLookEvery_ns;
-    }
-    if (now_ns >= deadline_ns) {
+    if (meanwhile) meanwhile();
+    if (steady_now_ns() >= deadline_ns) {
       throw Error(ErrorKind::timeout,
                   fmt::format("{}: waited {} s, and not all ranks have come to it", operation, timeout_s),
                   "look for a rank that has stopped; if all are alive, raise transport.timeout_s");

@@ -14,7 +14,7 @@ void mpi_call(int code, std::string_view call);
 
 // Waits until `request` is done, yielding the core between looks. Throws Error(timeout) that names
 // `operation`; the request is then still alive, and so must its buffers be.
-// Calls `meanwhile` now and then; what that throws ends the waiting in the same way.
+// Calls `meanwhile` after each look; what that throws ends the waiting in the same way.
 void mpi_wait(MPI_Request& request, double timeout_s, std::string_view operation,
               const std::function<void()>& meanwhile = {});
 

@@ -16,6 +16,7 @@ class Solo final : public Bootstrap {
   }
   std::int64_t max(std::int64_t mine) override { return mine; }
   void barrier() override {}
+  void barrier_polling(const std::function<void()>&) override {}
   std::unique_ptr<Bootstrap> split(int) override { return std::make_unique<Solo>(); }
   std::vector<std::string> last_words(const std::string& mine) override { return {mine}; }
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }

@@ -195,6 +195,8 @@ void Channel::wait_sent(std::string_view operation) {
 }
 
 void Channel::drain(Bootstrap& bootstrap) {
+  wait_sent("the end");
+  bootstrap.barrier_polling([&] { poll(); });
   const auto sent = bootstrap.all_gather(std::as_bytes(std::span(puts_to_)));
   Waiter waiter(timeout_ns_);
   for (int peer = 0; peer < size_; ++peer) {

@@ -66,7 +66,7 @@ class Channel {
   // Waits until all own puts have left their source memory.
   void wait_sent(std::string_view operation);
 
-  // Collective, after wait_sent(). Waits until all puts to this rank have arrived, those too that nobody waited for:
+  // Collective. Waits until all own puts have been sent and all to this rank have arrived, those too that nobody waited for:
   // what is still on its way when a transport ends may come out of the next one (Open MPI gives a communicator's number
   // to the next).
   void drain(Bootstrap&);

@@ -216,8 +216,7 @@ TEST_CASE("what nobody waited for has arrived all the same once a channel is dra
         if (peer != bootstrap.rank()) end.channel.put(peer, {end.region, 0}, {end.region, 8}, 8, tag, "unasked");
       }
     }
-    end.channel.wait_sent("unasked");
-    end.channel.drain(bootstrap);
+    end.channel.drain(bootstrap);  // more of them than chaos lets wait: whoever is there first must go on taking them
     const std::vector<std::size_t> all = {20, 20, 20};
     late[static_cast<std::size_t>(bootstrap.rank())] = end.channel.try_take_puts(tag, all) ? 0 : 1;
     bootstrap.barrier();
