@@ -121,6 +121,7 @@ class Chaos final : public Transport {
   std::uint64_t polls_ = 0;
   std::uint64_t taken_ = 0;
   std::size_t late_puts_ = 0;
+  bool is_ending_ = false;  // the memory that puts go into may be gone
   std::vector<Held> held_;
   std::vector<std::vector<std::size_t>> free_slots_;  // by target
   std::vector<Put> unsent_;                           // what the transport could not take at once
@@ -158,7 +159,8 @@ Chaos::Chaos(std::unique_ptr<Transport> inner, Bootstrap& bootstrap, const Chaos
 
 // What was sent has been waited for by now, but the credits for it may still be on their way here.
 Chaos::~Chaos() {
-  if (std::uncaught_exceptions() > 0 || has_stopped() || !held_.empty() || late_puts_ > 0) return;
+  if (std::uncaught_exceptions() > 0 || has_stopped() || !held_.empty() || !unsent_.empty() || late_puts_ > 0) return;
+  is_ending_ = true;
   const auto is_owed = [&] {
     std::size_t free = 0;
     for (const auto& slots : free_slots_) free += slots.size();
@@ -166,7 +168,7 @@ Chaos::~Chaos() {
   };
   const std::int64_t deadline_ns = steady_now_ns() + s_to_ns(kEndTimeout_s);
   try {
-    while ((is_owed() || !unsent_.empty()) && steady_now_ns() < deadline_ns) {
+    while (is_owed() && steady_now_ns() < deadline_ns) {
       take_arrivals();
       sched_yield();
     }
@@ -314,6 +316,7 @@ void Chaos::arrive(Kind kind, std::size_t sender, std::size_t slot) {
     free_slots_[sender].push_back(slot);
     return;
   }
+  if (is_ending_) return;
   if (kind != kBoxed && (half_arrived_[sender * kSlots + slot] ^= 1) != 0) return;
   landing_.push_back({sender, slot, kind == kBoxed, draw_due_poll()});
   if (kind != kBoxed || random_.below(2) == 0) return;
